@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overload {
-    /// Charge pumps reach their voltage later: operations take longer.
+    /// Operations take longer, because charge pumps reach their voltage later.
     #[default]
     Stall,
-    /// The voltage breaks down: the card loses its power.
+    /// The voltage breaks down, and the card loses its power.
     Drop,
 }
 
@@ -31,27 +31,28 @@ pub struct PowerSpec {
     pub sleep_ua: u32,
     /// Current while the card waits for a request, uA.
     pub idle_ua: u32,
-    /// Current of the controller while a request is under way, uA.
+    /// Current of the controller while it handles a request, uA.
     pub controller_ua: u32,
-    /// Current of the interface while bits are on it, in addition to the controller's, uA.
+    /// Current of the interface during a transfer, in addition to `controller_ua`, uA.
     pub bus_ua: u32,
-    /// Current of a die that reads, uA.
+    /// Current of a die during a read, uA.
     pub read_ua: u32,
-    /// Current of a die that programs, uA.
+    /// Current of a die during a program, uA.
     pub program_ua: u32,
-    /// Current of a die that erases, uA.
+    /// Current of a die during an erase, uA.
     pub erase_ua: u32,
-    /// Current that the supply delivers, uA; 0 for no limit.
+    /// Largest current that the supply delivers, uA; 0 for no limit.
     pub limit_ua: u32,
-    /// Behaviour above the limit.
+    /// Behaviour of a card that needs more current than the limit.
     pub overload: Overload,
-    /// Time that the card goes on after it was pulled out, us: supply pins are longer, and capacitors hold some charge.
+    /// Time that the card still works after it is pulled out, us: its supply pins are longer, and capacitors hold
+    /// some charge.
     #[serde(with = "units::us")]
     pub hold_up_us: Nanos,
-    /// Silence of the host after which the card sleeps, us; 0 for a card that stays awake.
+    /// Time without requests after which the card sleeps, us; 0 for a card that never sleeps.
     #[serde(with = "units::us")]
     pub sleep_after_us: Nanos,
-    /// Time to wake up, us.
+    /// Time to wake up from sleep, us.
     #[serde(with = "units::us")]
     pub wake_us: Nanos,
 }

@@ -87,12 +87,12 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// Years and degrees Celsius where nothing else is said.
+/// Defaults of the age in years and of the temperature in degrees Celsius.
 const YEARS: f64 = 10.0;
 const TEMPERATURE_C: f64 = 40.0;
 
 impl Args {
-    /// Refuses options that say nothing about the target.
+    /// Refuses options that do not describe the target.
     fn refuse(&self, why: &str, options: &[(&str, bool)]) -> Result<(), Failure> {
         match options.iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),
@@ -138,7 +138,7 @@ fn advice(args: &Args) -> Result<Advice, Failure> {
     of_flash(&library, args, &sets)
 }
 
-/// Refuses the node of an MTD: it tells neither chip nor board, and mtdblock is no card.
+/// Refuses the node of an MTD device. Neither chip nor board can be read from it, and mtdblock is no card.
 fn refuse_raw_flash(path: &Path) -> Result<(), Failure> {
     let Some(number) = floatgate_host::mtd::number_of(path) else { return Ok(()) };
     Err(Failure::new(
@@ -179,7 +179,7 @@ fn of_card(
     Ok(with_progress(SHARE, |progress| card::advise(library, known, card, &wanted, progress))?)
 }
 
-/// A device, an image of one, or what a probe has saved.
+/// Advice for a device, an image of a device, or the saved result of a probe.
 fn of_device(library: &Library, args: &Args, path: &Path) -> Result<Advice, Failure> {
     let saved = saved(path)?;
     let is_device = saved.is_none();
@@ -195,18 +195,18 @@ fn of_device(library: &Library, args: &Args, path: &Path) -> Result<Advice, Fail
     of_card(library, args, &known, None)
 }
 
-/// A saved result.
+/// A saved result of a probe.
 enum Saved {
-    /// Output of `probe --json`.
+    /// Output of `probe --json`, as text.
     Report(String),
-    /// File of samples that `probe --raw` has written.
+    /// File of samples that `probe --raw` wrote.
     Samples,
 }
 
-/// Largest saved result in bytes.
+/// Size of the largest saved result, bytes.
 const SAVED_MAX: u64 = 32 << 20;
 
-/// The saved result in a file; none for a device or image.
+/// Kind of the saved result in a file; `None` for a device or an image.
 fn saved(path: &Path) -> Result<Option<Saved>, Failure> {
     let what = "name a device, an image, or what `floatgate probe` has saved";
     let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()), what);
@@ -235,13 +235,13 @@ fn saved(path: &Path) -> Result<Option<Saved>, Failure> {
     }
 }
 
-/// True for the beginning of a JSON list, which some results were before they had an envelope.
+/// True if the input starts with a JSON list; results of earlier versions were lists without an envelope.
 fn is_list(head: &[u8]) -> bool {
     let list = head.trim_ascii_start().strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
     list.is_some_and(|rest| rest.starts_with(b"{") || rest.starts_with(b"]"))
 }
 
-/// Refuses a log of a benchmark, which a device or an image does not look like.
+/// Refuses the log of a benchmark, which would otherwise be read as a device or an image.
 fn require_no_log(path: &Path) -> Result<(), Failure> {
     let is_short = path.metadata().is_ok_and(|file| file.is_file() && file.len() <= RESULTS_MAX_BYTES);
     let text = if is_short { std::fs::read_to_string(path).ok() } else { None };
@@ -258,7 +258,7 @@ fn require_no_log(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A file with figures of something that has to be named itself.
+/// Failure for a file of figures whose target must be named by the user.
 fn no_target(path: &Path, what: &str) -> Failure {
     Failure::new(
         format!("{}: {what}, of which no advice follows", path.display()),
@@ -266,7 +266,7 @@ fn no_target(path: &Path, what: &str) -> Failure {
     )
 }
 
-/// Looks for filesystems on the partitions, or on the whole device where there is no table.
+/// Finds filesystems on the partitions, or on the whole device if it has no partition table.
 fn find_existing(path: &Path, known: &mut DeviceFacts) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(format!("{}: {error}", path.display()), "name a device or image that can be read")
@@ -274,7 +274,7 @@ fn find_existing(path: &Path, known: &mut DeviceFacts) -> Result<(), Failure> {
     let file = File::open(path).map_err(failed)?;
     let find = |start: u64| {
         let mut head = vec![0; HEAD_BYTES];
-        // A partition beyond the end is a finding of the probe.
+        // A partition beyond the end of the device is a finding of the probe.
         file.read_exact_at(&mut head, start).ok()?;
         Existing::parse(&head)
     };
@@ -318,7 +318,7 @@ fn of_flash(library: &Library, args: &Args, sets: &[Override]) -> Result<Advice,
     Ok(advice?)
 }
 
-/// A name that nothing has: cards, setups and parts come into question.
+/// Failure for an unknown name, with the names of similar cards, setups and parts.
 fn unknown(library: &Library, args: &Args, error: floatgate_lab::Error) -> Failure {
     let is_unknown = error.config().is_some_and(|error| error.problem() == Problem::UnknownName);
     if !is_unknown {
@@ -333,7 +333,7 @@ fn unknown(library: &Library, args: &Args, error: floatgate_lab::Error) -> Failu
     )
 }
 
-/// Demands that are asked for.
+/// Demands that the options state.
 fn needs(args: &Args) -> Result<Vec<Need>, Failure> {
     let unknown = |name: &String| {
         let known = Need::ALL.map(Need::name).join(", ");
@@ -342,7 +342,7 @@ fn needs(args: &Args) -> Result<Vec<Need>, Failure> {
     args.needs.iter().map(|name| Need::named(name).ok_or_else(|| unknown(name))).collect()
 }
 
-/// Traces of the filesystems and workloads that are asked for.
+/// Traces of the filesystems and workloads that the options state.
 fn chosen(args: &Args) -> Result<Vec<ShippedTrace>, Failure> {
     if let Some(name) = args.filesystems.iter().find(|name| BlockFs::named(name).is_none()) {
         let known = BlockFs::ALL.map(BlockFs::name).join(", ");

@@ -56,7 +56,7 @@ enum Command {
 }
 
 impl Args {
-    /// True when signals end a mount.
+    /// True if the command mounts a filesystem, which signals end in order.
     pub(crate) const fn is_mount(&self) -> bool {
         matches!(self.command, Command::Serve(_) | Command::Run(_))
     }
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// A time in us, in the unit that suits it.
+/// Text of a time in us, in a suitable unit.
 fn time(us: f64) -> String {
     Nanos::from_ns((us * 1e3).round() as u64).to_string()
 }

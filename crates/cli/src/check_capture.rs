@@ -1,4 +1,4 @@
-//! `floatgate check-capture`: what a simulated chip says about the commands in a capture of a logic analyser.
+//! `floatgate check-capture`: verdict of a simulated chip on the commands in a logic analyser's capture.
 
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
@@ -118,10 +118,10 @@ fn failure(args: &Args, error: &Error) -> Failure {
     Failure::new(format!("{}: {error}", args.file.display()), help)
 }
 
-/// Bytes of a capture at most.
+/// Size of the largest capture, bytes.
 const CAPTURE_MAX: u64 = 1 << 30;
 
-/// Broken rules that are shown to people.
+/// Largest number of violations that the text shows.
 const SHOWN: usize = 20;
 
 impl Concluded for Json {

@@ -1,7 +1,7 @@
 //! `floatgate completions SHELL`, and the completions themselves.
 //!
-//! A shell's script calls this command again for each TAB, with the shell's name in [`VARIABLE`], so that names of setups, parts and
-//! keys are those of the installed version.
+//! For each TAB, the shell's script calls this command again with the shell's name in [`VARIABLE`]. So the names of
+//! setups, parts and keys are those of the installed version.
 
 use crate::common::{Failure, Outcome};
 use crate::{forms, output};
@@ -44,9 +44,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lines of clap's script for zsh, and what stands in their place.
+/// Lines of clap's script for zsh, and their replacements.
 const ZSH: [(&str, &str); 2] = [
-    // A value follows `=` at once. Bash and fish set no space there by themselves.
+    // A value follows `=` without a space. Bash and fish add no space there by themselves.
     (
         "[[ -n $other ]] && _describe -V 'values' other\n",
         "local -a keys=(${(M)other:#*=(|:*)})
@@ -65,7 +65,7 @@ fi\n",
     ),
 ];
 
-/// Answers a shell that asks for completions, and ends the process then.
+/// Answers a shell that requests completions, and ends the process.
 pub(crate) fn answer() {
     let typed: Vec<OsString> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
     let command = || with_names(forms::with_meant_form(crate::command(), &typed));
@@ -83,31 +83,31 @@ fn with_names(command: Command) -> Command {
         .mut_subcommands(with_names)
 }
 
-/// Names that an argument takes.
+/// Kinds of names that an argument accepts.
 #[derive(Clone, Copy)]
 enum Names {
-    /// Setups, or files.
+    /// Setups or files.
     Setups,
-    /// Setups, chips and cards, or files.
+    /// Setups, chips, cards or files.
     Targets,
-    /// Everything that has a name.
+    /// All names of the catalogue.
     Everything,
-    /// Chips, or files.
+    /// Chips or files.
     Chips,
-    /// Cards, devices and files.
+    /// Cards, devices or files.
     Cards,
-    /// Chips and cards.
+    /// Chips or cards.
     Parts,
     /// Profiles of controllers or hosts.
     Profiles(Kind),
-    /// Papers and their tables, or files.
+    /// Papers, their tables, or files.
     Papers,
-    /// Keys of setups with what follows them, `=` or nothing.
+    /// Keys of setups, each followed by this text: `=` or nothing.
     Keys(&'static str),
 }
 
 impl Names {
-    /// The names that the argument `id` of a subcommand takes.
+    /// Kind of names that the argument `id` of a subcommand accepts.
     fn of(command: &str, id: &str) -> Option<Self> {
         Some(match (command, id) {
             ("speed" | "fs" | "powercut" | "serve" | "life", "setup")
@@ -130,7 +130,7 @@ impl Names {
         })
     }
 
-    /// All names, each with an explanation where there is one.
+    /// All names of this kind, each with an explanation if there is one.
     fn all(self) -> Vec<(String, String)> {
         let library = Library::built_in();
         let parts = |wanted: fn(&str) -> bool| {
@@ -168,7 +168,7 @@ impl Names {
     }
 }
 
-/// A paper and its tables.
+/// Names of a paper and of its tables.
 fn paper_names(paper: &Paper) -> Vec<(String, String)> {
     let tables = paper.tables.iter();
     let tables = tables.map(|table| (format!("{}/{}", paper.paper, table.name), table.title.clone()));

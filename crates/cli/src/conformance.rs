@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if card.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Refuses a part that is named twice: the card has a column for each name.
+/// Refuses a part that is named twice, because the scorecard has a column for each name.
 fn refuse_repeated(parts: &[PathBuf]) -> Result<(), Failure> {
     let repeated = parts.iter().enumerate().find(|(at, part)| parts.iter().take(*at).any(|one| one == *part));
     match repeated {
@@ -160,7 +160,7 @@ fn refuse_repeated(parts: &[PathBuf]) -> Result<(), Failure> {
     }
 }
 
-/// The checks, without a driver.
+/// Lists the checks, without a driver.
 fn list(args: &Args) -> Outcome {
     let rows: Vec<CheckRow> = Check::ALL
         .into_iter()
@@ -318,7 +318,7 @@ impl Card {
     }
 }
 
-/// A text in an attribute of XML. Characters that XML cannot hold are replaced.
+/// Text in an XML attribute. Characters that XML does not allow are replaced.
 fn xml(text: &str) -> String {
     let mut out = String::new();
     for character in text.chars() {

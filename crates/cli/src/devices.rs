@@ -1,4 +1,4 @@
-//! Refusals and questions of commands that work on devices of this machine.
+//! Refusals and confirmations of commands that access devices of this machine.
 
 use crate::common::Failure;
 use floatgate_host::signals::Ending;
@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::path::Path;
 
-/// The refusal of a device that others use.
+/// Refusal of a device that other programs use.
 pub(crate) fn in_use(path: &Path, users: &[String], done: &str) -> Failure {
     Failure::new(
         format!("{} is in use: {}", path.display(), users.join("; ")),
@@ -15,7 +15,7 @@ pub(crate) fn in_use(path: &Path, users: &[String], done: &str) -> Failure {
     )
 }
 
-/// Refuses a path below /dev that does not exist, before it is taken for a name of the catalogue.
+/// Refuses a path below /dev that does not exist, before it is looked up as a name of the catalogue.
 pub(crate) fn require_node(path: &Path) -> Result<(), Failure> {
     if !path.starts_with("/dev") || path.exists() {
         return Ok(());
@@ -29,7 +29,7 @@ pub(crate) fn require_node(path: &Path) -> Result<(), Failure> {
     Err(Failure::new(format!("{}: there is no such device", path.display()), help))
 }
 
-/// True when the person at the terminal answers yes; a signal that asks for the end says no.
+/// True if the user at the terminal answers yes; a signal counts as no.
 pub(crate) fn is_agreed(ending: &Ending) -> bool {
     let stdin = io::stdin();
     while !ending.is_asked() {
@@ -44,7 +44,7 @@ pub(crate) fn is_agreed(ending: &Ending) -> bool {
     false
 }
 
-/// A size in whole MiB, where it has some.
+/// Text of a size; from 10 MiB on in whole MiB.
 pub(crate) fn rounded(bytes: u64) -> String {
     if bytes < 10 << 20 { size(bytes) } else { format!("{} MiB", bytes.div_ceil(1 << 20)) }
 }

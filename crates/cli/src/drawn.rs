@@ -5,7 +5,7 @@ use crate::terminal;
 use floatgate_lab::study::Report;
 use floatgate_lab::study::report::{Align, Bar, Cell, Section, Table};
 
-/// A report as the text of the command: its sections with blank lines between them. The conclusion follows in [`ReportFormat`].
+/// Text of a report: its sections, separated by blank lines. [`ReportFormat`] adds the conclusion.
 pub(crate) fn text(report: &Report) -> String {
     let title = Some(&report.title).filter(|title| !title.is_empty());
     let head: Vec<&str> = title.into_iter().chain(&report.head).map(String::as_str).collect();
@@ -20,7 +20,7 @@ pub(crate) fn text(report: &Report) -> String {
 }
 
 fn drawn(table: &Table) -> String {
-    // A column in which no row has anything says nothing.
+    // A column without any values is omitted.
     let tells =
         |at: usize| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| !cell.text().is_empty()));
     let shown: Vec<usize> = (0..table.columns.len()).filter(|at| *at == 0 || tells(*at)).collect();
@@ -39,7 +39,7 @@ fn drawn(table: &Table) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Longest bar, columns.
+/// Length of the longest bar, columns.
 const BAR: usize = 40;
 
 fn drawn_bars(bars: &[Bar]) -> String {

@@ -1,4 +1,4 @@
-//! `floatgate examples DIR`: the files that the examples of the helps name.
+//! `floatgate examples DIR`: files that the examples in help texts name.
 
 mod images;
 
@@ -29,18 +29,18 @@ pub(crate) struct Args {
 struct ExampleRow {
     file: &'static str,
     what: &'static str,
-    /// False for a file that was there.
+    /// False if the file already existed.
     written: bool,
 }
 
-/// Names of the catalogue whose files a user copies.
+/// Names of the catalogue whose files are copied for the user.
 const BOARD: &str = "am62a-w35n01jw";
 const CHIP: &str = "w35n01jw";
 const CARD: &str = "kingston-class-10";
 
 const DESIGNS: &str = "setup = \"am62a-w35n01jw\"\nspace.\"bus.mode\" = [\"1-1-1\", \"1-1-8\"]\n";
 
-/// One row that simulates as published (`floatgate speed am62a-w35n01jw`).
+/// A paper with one row whose simulation gives the published figure (`floatgate speed am62a-w35n01jw`).
 const MEASUREMENTS: &str = "paper = 'mine'
 title = 'Measured at home'
 
@@ -78,7 +78,8 @@ const BOOT_LOG: &str = "[    1.201] nand: device found, Manufacturer ID: 0xc2, C
 [    1.402] spi-nor spi0.0: w25q128 (16384 Kbytes)
 ";
 
-/// A status read of a W25Q128JV, a program of a page, and the status reads after it, as the SPI decoder of Saleae Logic 2 writes them.
+/// A capture as the SPI decoder of Saleae Logic 2 writes it: a status read of a W25Q128JV, a program of a page, and
+/// the status reads after it.
 const CAPTURE: &str = "name,type,start_time,duration,mosi,miso
 SPI,enable,0.000000,0,,
 SPI,result,0.000001,8e-07,0x05,0xFF
@@ -99,7 +100,7 @@ SPI,result,0.000481,8e-07,0x05,0xFF
 SPI,result,0.000482,8e-07,0x00,0x00
 ";
 
-/// Bytes of a page of `rootfs.ubi`.
+/// Size of a page of `rootfs.ubi`, bytes.
 const PAGE_BYTES: usize = 2048;
 
 const JOB: &str = "[global]\nsize=16m\nbs=4k\n\n[random-writes]\nrw=randwrite\n";
@@ -118,7 +119,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     })
 }
 
-/// The folder that is filled.
+/// Folder that is filled with the files.
 struct Folder<'a> {
     path: &'a Path,
     rows: Vec<ExampleRow>,
@@ -168,7 +169,7 @@ impl Folder<'_> {
         )
     }
 
-    /// Dumps as a programmer reads them from a chip.
+    /// Writes dumps as a programmer reads them from a chip.
     fn dumps(&mut self) -> Result<(), Failure> {
         let folder = self.path.to_owned();
         let encoded = |name: &str, form: &[&str]| {
@@ -211,7 +212,7 @@ impl Folder<'_> {
         self.file(name, what, || Ok(text.into()))
     }
 
-    /// Makes a file unless it is there.
+    /// Writes a file, unless it exists.
     fn file(
         &mut self,
         file: &'static str,

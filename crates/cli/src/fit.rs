@@ -16,7 +16,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Lines that are not understood, of which a report lists no more.
+/// Largest number of lines without a known figure that the report lists.
 const LISTED: usize = 10;
 
 #[derive(clap::Args)]
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let origin = ResultKind::Fit.of_setup(&args.setup, &setup).with(&args.set);
     let is_on_stdout = args.output.as_deref().is_some_and(is_stdout);
     let shown = if is_on_stdout && report.usable && !args.format.is_for_programs() {
-        // Stdout has the setup alone.
+        // Stdout contains only the setup.
         terminal::print_note(&show(&args.results, &report));
         ExitCode::SUCCESS
     } else {
@@ -91,7 +91,7 @@ const INTERVALS: &str = "These intervals follow from the figures. `floatgate spe
 
 const UNUSABLE: &str = "no costs explain the figures";
 
-/// The results as bytes, which may be in any encoding.
+/// Reads the results as bytes, because their encoding is unknown.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let help = "name a text file with what flash_speed, dd or U-Boot printed";
     let mut bytes = Vec::new();
@@ -110,7 +110,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// The name by which the output refers to the setup: a built-in one by its name, a file by its absolute path.
+/// Name of the setup in the output: the name of a built-in setup, or the absolute path of a file.
 fn base_of(setup: &Path, output: &Path) -> Result<String, Failure> {
     let text = setup.to_string_lossy();
     if !text.contains(['/', '\\']) && !text.ends_with(".toml") {
@@ -154,7 +154,7 @@ fn show(path: &Path, report: &FitReport) -> String {
         );
     }
     text.push('\n');
-    // Costs that do not explain the figures say nothing of others.
+    // Costs that do not explain the figures do not predict other figures.
     if report.usable && report.unexplained.is_empty() {
         text += &predictions(&report.predictions);
         text += INTERVALS;
@@ -170,7 +170,7 @@ fn show(path: &Path, report: &FitReport) -> String {
     text
 }
 
-/// Costs that have the same effect on all figures, a line for each group of them.
+/// Text about costs that have the same effect on all figures, with a line for each group of such costs.
 fn same_effects(parameters: &[FittedParameter]) -> String {
     let mut named: Vec<&str> = Vec::new();
     let mut text = String::new();
@@ -189,7 +189,7 @@ fn same_effects(parameters: &[FittedParameter]) -> String {
     text
 }
 
-/// Speeds of the fitted setup, and under the conditions of the figures.
+/// Text of the speeds that the fitted setup predicts, also under the conditions of the figures.
 fn predictions(all: &[Prediction]) -> String {
     let mut text = String::new();
     let mut rest = all;
@@ -207,7 +207,7 @@ fn predictions(all: &[Prediction]) -> String {
     text
 }
 
-/// A test with the conditions of the lines `set` of the results.
+/// Name of a test, with the conditions in the lines `set` of the results.
 fn with_conditions(name: &str, set: &[String]) -> String {
     set.iter().fold(name.to_owned(), |name, set| name + ", " + set)
 }
@@ -251,7 +251,7 @@ fn hypothesis(h: &Hypothesis) -> String {
     )
 }
 
-/// Time of the simulated board over the measured one, minus 1.
+/// Text of the ratio of simulated to measured time, minus 1, in percent.
 fn percent(ratio: f64) -> String {
     let tenths = (ratio * 1000.0).round();
     if tenths == 0.0 { "0.0 %".to_owned() } else { format!("{:+.1} %", tenths / 10.0) }

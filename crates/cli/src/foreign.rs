@@ -1,4 +1,5 @@
-//! The programs of ubi_reader, jefferson and mtd-utils by their names: `floatgate as NAME`, or a link to floatgate that is called so.
+//! Programs of ubi_reader, jefferson and mtd-utils under their own names: `floatgate as NAME`, or a link with such a
+//! name to floatgate.
 //!
 //! - `build`: `mkfs.ubifs`, `ubinize`, `mkfs.jffs2`, `sumtool`.
 //! - `extract`: `ubireader_extract_files`, `ubireader_extract_images`, `ubireader_display_info`, `jefferson`.
@@ -41,18 +42,19 @@ pub(crate) struct Args {
 /// A program of another package.
 struct Program {
     name: &'static str,
-    /// Exit status of a failure.
+    /// Exit status after a failure.
     failed: u8,
-    /// Exit status of wrong usage: 2 with argparse and click, 1 or the status of any failure with mtd-utils.
+    /// Exit status after wrong usage: 2 in programs with argparse and click, 1 or the status of each failure in
+    /// mtd-utils.
     misused: u8,
-    /// Exit status of a call without arguments, which prints the help; `None` where that is no special case.
+    /// Exit status of a call without arguments, which prints the help; `None` if such a call is not special.
     without_arguments: Option<u8>,
     command: fn() -> clap::Command,
     arguments: fn(&[OsString]) -> Vec<OsString>,
     run: fn(&ArgMatches) -> Outcome,
 }
 
-/// The programs, by name.
+/// Supported programs with their names.
 const PROGRAMS: [Program; 8] = [
     program::<extract::Jefferson>("jefferson", (1, 2), None),
     program::<build::MkfsJffs2>("mkfs.jffs2", (255, 1), None),
@@ -64,9 +66,9 @@ const PROGRAMS: [Program; 8] = [
     program::<extract::ExtractImages>("ubireader_extract_images", (1, 2), Some(1)),
 ];
 
-/// Arguments of a program, which it runs with.
+/// Arguments with which a program runs.
 trait Run: CommandFactory + FromArgMatches {
-    /// The arguments in a form that clap reads as the program does.
+    /// Converts the arguments to a form that clap reads in the same way as the program.
     fn arguments(arguments: &[OsString]) -> Vec<OsString> {
         arguments.to_vec()
     }
@@ -131,7 +133,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(program.ok_or_else(unknown)?.run(&args.arguments))
 }
 
-/// Runs the program that this process is called as, if it is one of another package.
+/// Runs the program of another package under whose name this process was called; `None` if there is no such program.
 pub(crate) fn called() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let path = arguments.next()?;

@@ -1,7 +1,9 @@
-//! Commands with a form for each kind of target: `speed` measures a board or a card, `life` wears out a chip or lets a filesystem age.
+//! Commands with a form for each kind of target: `speed` measures a board or a card, `life` wears out a chip or lets
+//! a filesystem age.
 //!
-//! Each form is a subcommand of its own with its own options; [`routed`] puts its name in the place of the command's before the
-//! arguments are read. The names of the forms (`card speed`, `endurance`, ..) are commands of earlier versions that still work, hidden.
+//! Each form is a subcommand with its own options. [`routed`] replaces the name of the command by the name of its
+//! form before the arguments are parsed. The names of the forms (`card speed`, `endurance`, ..) are commands of
+//! earlier versions, which still work and are hidden.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -14,32 +16,32 @@ use std::path::Path;
 /// A command with several forms.
 struct Family {
     name: &'static str,
-    /// Description of the command where no form has its name.
+    /// Description of the command, if no form has its name.
     about: Option<&'static str>,
-    /// Line at the end of its help about the other forms.
+    /// Line about the other forms at the end of the help.
     note: &'static str,
-    /// The first form that fits is used.
+    /// Forms; the first form whose condition is met is used.
     forms: &'static [Form],
 }
 
 /// A form of a command.
 struct Form {
-    /// When this form is meant.
+    /// Condition for this form.
     when: When,
-    /// The subcommand behind it.
+    /// Name of the subcommand that implements the form.
     command: &'static str,
 }
 
-/// Sign by which a form of a command is chosen.
+/// Condition by which a form of a command is selected.
 #[derive(Clone, Copy)]
 enum When {
-    /// The first argument is a name of the catalogue of one of these kinds, or a file of that kind.
+    /// The first argument is a name of the catalogue of one of these kinds, or a file of such a kind.
     Names(&'static [Kind]),
-    /// This option.
+    /// The arguments contain this option.
     Has(&'static str),
-    /// This option, whose value is the last argument of the form.
+    /// The arguments contain this option, whose value becomes the last argument of the form.
     Takes(&'static str),
-    /// This word in the first place.
+    /// The first argument is this word.
     Begins(&'static str),
     Otherwise,
 }
@@ -117,7 +119,7 @@ const FAMILIES: [Family; 8] = [
     },
 ];
 
-/// Names of earlier versions, which still work.
+/// Names of earlier versions, which still work and are hidden.
 const HIDDEN: [&str; 8] = ["card", "endurance", "age", "keystore", "parts", "setups", "controllers", "hosts"];
 
 impl Form {
@@ -125,7 +127,7 @@ impl Form {
         Self { when, command }
     }
 
-    /// A word for the form.
+    /// Word that names the form in texts.
     const fn word(&self) -> &'static str {
         match self.when {
             When::Names([Kind::Card, ..]) => "card",
@@ -139,7 +141,7 @@ impl Form {
         }
     }
 
-    /// The usage of the form under the name of its family.
+    /// Usage of the form under the name of its family.
     fn usage(&self, family: &Family, command: &Command) -> String {
         let name = match self.when {
             When::Begins(word) => format!("{} {word}", family.name),
@@ -156,7 +158,7 @@ impl Form {
         }
     }
 
-    /// The arguments behind the name of this form; `None` where another form is meant.
+    /// Arguments after the name of this form; `None` if the words select another form.
     fn arguments(&self, root: &Command, words: &[OsString]) -> Option<Vec<OsString>> {
         match self.when {
             When::Names(kinds) => {
@@ -178,7 +180,8 @@ impl Form {
     }
 }
 
-/// Adds the commands that are forms alone, and the notes about forms to the help; hides the names of earlier versions.
+/// Adds the commands that consist only of forms, and adds notes about forms to the help. Names of earlier versions
+/// are hidden.
 pub(crate) fn with_forms(root: Command) -> Command {
     let root = FAMILIES.iter().fold(root, |root, family| family.added(root));
     HIDDEN.iter().fold(root, |root, name| root.mut_subcommand(name, |command| command.hide(true)))
@@ -201,13 +204,13 @@ impl Family {
             });
         }
         match (self.about, found(&root, main.command).cloned()) {
-            // Its help alone is used: the arguments are read by a form.
+            // Only the help of this command is used; the form parses the arguments.
             (Some(about), Some(main)) => root.subcommand(main.name(self.name).about(about)),
             _ => root,
         }
     }
 
-    /// The usages of all forms but the main one, each with the options that the main one lacks.
+    /// Usages of all forms except the main form, each with the options that the main form lacks.
     fn other_usages(&self, root: &Command) -> String {
         let Some(main) = self.forms.last() else { return String::new() };
         let main = found(root, main.command);
@@ -233,7 +236,7 @@ impl Family {
         lines.join("\n")
     }
 
-    /// The usage of the form that has this option.
+    /// Usage of the form that has this option.
     fn usage_with(&self, root: &Command, option: &str) -> Option<String> {
         self.forms.iter().find_map(|form| {
             let command = found(root, form.command)?;
@@ -242,7 +245,7 @@ impl Family {
     }
 }
 
-/// The command with the form that is meant by these words in the place of its own, for completions.
+/// The command line for completions, in which the form that the words select replaces the command.
 pub(crate) fn with_meant_form(root: Command, typed: &[OsString]) -> Command {
     let Some([name, words @ ..]) = typed.get(1..) else { return root };
     let Some(family) = FAMILIES.iter().find(|family| name == family.name) else { return root };
@@ -253,7 +256,8 @@ pub(crate) fn with_meant_form(root: Command, typed: &[OsString]) -> Command {
     }
 }
 
-/// A command's forms but for the last one, whose help the command itself has: the word that tells them apart, and the command.
+/// Forms of a command except the last one, whose help is the help of the command: the word that selects each form,
+/// and its command.
 pub(crate) fn other_forms<'a>(root: &'a Command, name: &str) -> Vec<(&'static str, &'a Command)> {
     let family = FAMILIES.iter().find(|family| family.name == name);
     let forms = family.and_then(|family| family.forms.split_last()).map_or(&[][..], |(_, others)| others);
@@ -263,7 +267,7 @@ pub(crate) fn other_forms<'a>(root: &'a Command, name: &str) -> Vec<(&'static st
     once.filter_map(|(_, form)| Some((form.word(), found(root, form.command)?))).collect()
 }
 
-/// The arguments with the form that is meant in the place of a command's name.
+/// Arguments in which the name of the form replaces the name of the command.
 pub(crate) fn routed(root: &Command, arguments: Vec<OsString>) -> Vec<OsString> {
     let [program, name, words @ ..] = &arguments[..] else { return arguments };
     let Some(family) = FAMILIES.iter().find(|family| name == family.name) else { return arguments };
@@ -277,7 +281,7 @@ pub(crate) fn routed(root: &Command, arguments: Vec<OsString>) -> Vec<OsString> 
     )
 }
 
-/// The word that a refusal calls unknown.
+/// Word that the error reports as unknown.
 fn unknown_word(error: &clap::Error) -> Option<String> {
     match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => Some(word.clone()),
@@ -285,12 +289,12 @@ fn unknown_word(error: &clap::Error) -> Option<String> {
     }
 }
 
-/// True for the argument of a long option, such as `--json`.
+/// True if `option`, such as `--json`, is the long option of this argument.
 fn has_long(arg: &clap::Arg, option: &str) -> bool {
     arg.get_long().is_some_and(|long| option.strip_prefix("--") == Some(long))
 }
 
-/// Adds to the refusal of an option the usage of the other form that has it.
+/// Adds the usage of the form that has the option to the error about an unknown option.
 pub(crate) fn with_other_form(mut error: clap::Error, root: &Command, typed: &[OsString]) -> clap::Error {
     let Some(option) = unknown_word(&error) else { return error };
     let family = typed.get(1).and_then(|name| FAMILIES.iter().find(|family| name == family.name));
@@ -300,7 +304,7 @@ pub(crate) fn with_other_form(mut error: clap::Error, root: &Command, typed: &[O
     error
 }
 
-/// Adds to the refusal of a word how the option before it takes its value, where that needs `=`.
+/// Adds to the error about an unknown word that the option before it takes its value after `=`, if this is the case.
 pub(crate) fn with_equals_sign(mut error: clap::Error, root: &Command, words: &[OsString]) -> clap::Error {
     let Some(word) = unknown_word(&error) else { return error };
     let before = words.windows(2).find(|pair| pair[1] == *word).and_then(|pair| pair[0].to_str());
@@ -314,7 +318,7 @@ pub(crate) fn with_equals_sign(mut error: clap::Error, root: &Command, words: &[
     error
 }
 
-/// The subcommand with a name of one or more words.
+/// Subcommand whose name has one or more words.
 fn found<'a>(root: &'a Command, name: &str) -> Option<&'a Command> {
     name.split(' ').try_fold(root, |command, word| command.find_subcommand(word))
 }
@@ -326,7 +330,7 @@ fn mut_found(root: Command, name: &str, change: impl FnOnce(Command) -> Command)
     }
 }
 
-/// The words that are neither options of a command nor their values.
+/// Words that are neither options of a command nor their values.
 fn positional<'a>(command: &'a Command, words: &'a [OsString]) -> impl Iterator<Item = &'a OsStr> {
     let mut is_value = false;
     words.iter().map(OsString::as_os_str).filter(move |word| {
@@ -343,12 +347,12 @@ fn takes_value(command: &Command, word: &OsStr) -> bool {
         let long = arg.get_long().is_some_and(|long| word == format!("--{long}").as_str());
         long || arg.get_short().is_some_and(|short| word == format!("-{short}").as_str())
     };
-    // Options of all commands are not among those of one before clap has built it.
+    // Until clap has built a command, its arguments do not include the global options.
     word == "--color"
         || command.get_arguments().find(is_it).is_some_and(|arg| arg.get_action().takes_values())
 }
 
-/// The arguments with the options of all commands behind the command's name, where they may stand before it.
+/// Arguments in which global options before the command's name are moved after it.
 pub(crate) fn with_name_first(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let mut at = 1;
     while let Some(word) = arguments.get(at).and_then(|word| word.to_str()) {
@@ -365,12 +369,12 @@ pub(crate) fn with_name_first(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// True for a name of the catalogue of this kind, and for a file of it.
+/// True for a name of the catalogue of this kind, and for a file of this kind.
 fn is_of_kind(library: &Library, kind: Kind, word: &OsStr) -> bool {
     let path = Path::new(word);
     match kind {
         Kind::Card => is_card(library, path),
-        // What is wrong with it is said by its form.
+        // The form reports errors in the file.
         Kind::Setup if path.extension().is_some_and(|extension| extension == "toml") => path.is_file(),
         _ => {
             let is_known = word.to_str().is_some_and(|name| library.has(kind, name));
@@ -379,13 +383,13 @@ fn is_of_kind(library: &Library, kind: Kind, word: &OsStr) -> bool {
     }
 }
 
-/// The value that a word gives an option: an empty one where it would be the next word.
+/// Value of an option in this word; empty if the value would be the next word.
 fn value_of<'a>(word: &'a OsStr, option: &str) -> Option<&'a str> {
     let rest = word.to_str()?.strip_prefix(option)?;
     if rest.is_empty() { Some("") } else { rest.strip_prefix('=') }
 }
 
-/// The words with the value of an option at their end, without the option.
+/// Words without the option, with the value of the option at their end.
 fn with_value_last(words: &[OsString], option: &str) -> Option<Vec<OsString>> {
     let at = words.iter().position(|word| value_of(word, option).is_some())?;
     let (before, rest) = words.split_at(at);

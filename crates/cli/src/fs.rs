@@ -68,7 +68,7 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// The subjects of one name.
+/// Subjects that one name selects.
 #[derive(Clone, Debug)]
 struct Subjects(Vec<Subject>);
 
@@ -79,13 +79,13 @@ fn subjects(name: &str) -> Result<Subjects, String> {
     })
 }
 
-/// Percent of the free space: `80` or `80%`.
+/// Percentage of the free space: `80` or `80%`.
 fn fill(text: &str) -> Result<u32, &'static str> {
     let percent = text.strip_suffix('%').unwrap_or(text).parse().ok();
     percent.filter(|percent| (1..=95).contains(percent)).ok_or("a whole number from 1 to 95")
 }
 
-/// Bytes with a unit, at least one.
+/// Size in bytes with an optional unit, at least one byte.
 fn some_bytes(text: &str) -> Result<u64, String> {
     match floatgate_mtd::size::parse(text).map_err(|error| error.to_string())? {
         0 => Err("one byte is the least".to_owned()),
@@ -99,11 +99,11 @@ fn test(name: &str) -> Result<Test, String> {
     found.ok_or_else(|| format!("there are {}", names.join(", ")))
 }
 
-/// Bytes of the file that is written and read.
+/// Size of the file that the tests write and read, bytes.
 const FILE_BYTES: u64 = 10 << 20;
 
 impl Args {
-    /// True when tests are asked for, and not the figures by the size of the partition.
+    /// True if the tests run; false if the figures are given by the size of the partition.
     const fn has_tests(&self) -> bool {
         !self.test.is_empty() || self.bytes.is_some()
     }
@@ -174,16 +174,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Template of a bar of steps that are of no interest by themselves.
+/// Template of a progress bar that shows only the percentage of the steps.
 pub(crate) const SHARE: &str = "{wide_bar} {percent} %, {elapsed}, {eta} left";
 
-/// Template of a bar of tests.
+/// Template of a progress bar that counts tests.
 const TESTS: &str = "{wide_bar} {pos} of {len} tests, {elapsed}, {eta} left";
 
-/// Does something while a bar shows how far it is.
+/// Runs `work` with a progress bar.
 pub(crate) fn with_progress<T>(template: &str, work: impl FnOnce(Listener<'_>) -> T) -> T {
     let bar = progress_bar(template);
-    // Of no steps all would be done.
+    // A bar with 0 steps would show 100 %.
     bar.set_length(1);
     let result = work(&|news| match news {
         Progress::Steps(steps) => bar.set_length(steps),
@@ -193,7 +193,7 @@ pub(crate) fn with_progress<T>(template: &str, work: impl FnOnce(Listener<'_>) -
     result
 }
 
-/// The comparison by the size of the partition.
+/// Comparison for several sizes of the partition.
 fn by_size(args: &Args, named: &Named, subjects: &[Subject]) -> Outcome {
     let base = named.config()?;
     let at = |bytes: u64| {
@@ -253,7 +253,7 @@ fn of_sizes(compared: &BySize) -> String {
     text
 }
 
-/// A program that can be started.
+/// Checks that a program can be started.
 pub(crate) fn check_program(path: &'static str) -> Result<(), Failure> {
     let failed = |why: String| {
         Failure::new(format!("{path}: {why}"), "name a program that may be executed: `--fs ./PROGRAM`")
@@ -289,7 +289,7 @@ fn head(compared: &FsComparison) -> String {
     text
 }
 
-/// The driver's way of reading and writing, and what keeps it from a faster one.
+/// Operations with which the driver reads and writes, with a remark if the CPU's time is unknown.
 fn links(link: &Link, cpu_is_known: bool) -> String {
     let mut text = format!("reads  {}\nwrites {}\n", link.read, link.write);
     if !cpu_is_known {
@@ -298,7 +298,7 @@ fn links(link: &Link, cpu_is_known: bool) -> String {
     text
 }
 
-/// A figure with as many digits as say something.
+/// Text of a figure with three significant digits; KiB are rounded to whole numbers.
 fn figure(row: &Row) -> String {
     match row.unit {
         "KiB" => format!("{:.0} KiB", row.value),
@@ -333,7 +333,7 @@ fn body(compared: &FsComparison) -> String {
     text
 }
 
-/// The widest 80 % interval of each subject's figures.
+/// Widest 80 % interval of the figures of each subject.
 fn intervals(rows: &[&Row], subjects: &[Subject]) -> String {
     let widest = |subject: &Subject| {
         let own = rows.iter().filter(|row| row.subject == *subject && row.value > 0.0);
@@ -345,7 +345,7 @@ fn intervals(rows: &[&Row], subjects: &[Subject]) -> String {
     if all.is_empty() { String::new() } else { format!("80 % intervals, at most: {}\n", all.join(", ")) }
 }
 
-/// The names of all rows, in the order of the one that has most of them.
+/// Names of all rows, in the order of the subject with the most rows.
 fn names<'a>(rows: &[&'a Row], subjects: &[Subject]) -> Vec<&'a str> {
     let of = |subject: Subject| rows.iter().filter(move |row| row.subject == subject);
     let most = subjects.iter().copied().max_by_key(|&subject| of(subject).count());
@@ -359,7 +359,7 @@ fn names<'a>(rows: &[&'a Row], subjects: &[Subject]) -> Vec<&'a str> {
     names
 }
 
-/// Flash operations behind the rows that write.
+/// Text about the flash operations of the rows that write.
 fn details(rows: &[&Row]) -> String {
     let writing: Vec<&&Row> = rows.iter().filter(|row| row.write_amplification.is_some()).collect();
     if writing.is_empty() {

@@ -13,11 +13,11 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Reference", &["list", "papers", "report", "examples", "man", "completions"]),
 ];
 
-/// Columns of the help where no terminal says how many there are, and at most.
+/// Largest width of the help in columns, and its width if no terminal states another.
 const COLUMNS: usize = 100;
 const COLUMNS_MAX: usize = 110;
 
-/// Lists the subcommands of a command in groups in its help.
+/// Shows the subcommands of a command in groups in its help.
 pub(crate) fn grouped(command: Command) -> Command {
     let groups: String = GROUPS.iter().map(|(heading, names)| group(&command, heading, names)).collect();
     let template = format!(
@@ -32,7 +32,7 @@ fn heading(command: &Command, text: &str) -> String {
     format!("{style}{text}:{style:#}")
 }
 
-/// A heading, and a command with its description on each line.
+/// A heading, followed by a line with name and description for each command.
 fn group(command: &Command, title: &str, names: &[&str]) -> String {
     let widest = GROUPS.iter().flat_map(|(_, names)| *names).map(|name| name.len()).max().unwrap_or(0);
     let columns = terminal::columns().unwrap_or(COLUMNS).min(COLUMNS_MAX);

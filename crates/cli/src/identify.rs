@@ -32,7 +32,7 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// Largest input, bytes.
+/// Size of the largest input, bytes.
 const INPUT_MAX: u64 = 16 << 20;
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if identified.devices.iter().any(is_known) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// The bytes of a file, or an id as it was typed.
+/// Bytes of a file, or of an ID on the command line.
 fn input(what: &str) -> Result<Vec<u8>, Failure> {
     let path = Path::new(what);
     if what != "-" && !path.exists() {
@@ -86,7 +86,7 @@ fn text(identified: &Identified) -> String {
     text
 }
 
-/// Name or id of a device, with the size that its source states.
+/// Name or ID of a device, with the size that its source states.
 fn heading(device: &Device) -> String {
     let stated = device.name.as_ref().or(device.id.as_ref()).map_or("a chip", String::as_str);
     let own_size = device.size_bytes.map_or_else(String::new, |bytes| format!(", {}", size(bytes)));

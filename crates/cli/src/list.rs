@@ -1,4 +1,4 @@
-//! `floatgate list`: what the catalogue has.
+//! `floatgate list`: contents of the catalogue.
 
 use crate::common::{Failure, Outcome};
 use crate::output::{self, ReportFormat, bug};
@@ -102,7 +102,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// The failure for a name that no list has; one that a list has leads to the command of that list ([`crate::forms`]).
+/// Failure for a name that is in no list, with similar names. A name that is in a list selects the command of that list
+/// ([`crate::forms`]).
 fn unknown(name: &Path) -> Failure {
     let library = Library::built_in();
     let near = floatgate_config::did_you_mean(
@@ -156,7 +157,7 @@ fn overview(format: ReportFormat) -> Outcome {
     })
 }
 
-/// A trace that floatgate has with it.
+/// A trace that is part of floatgate.
 #[derive(Serialize)]
 struct TraceRow {
     trace: String,

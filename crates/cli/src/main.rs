@@ -1,7 +1,7 @@
-//! The `floatgate` command. One file per subcommand; the logic is in `floatgate-lab`.
+//! The `floatgate` command. Each subcommand has its own file; the logic is in `floatgate-lab`.
 //!
-//! Results go to stdout, everything else to stderr. Exit 0: done; 1: a check found a problem; 2: wrong usage or
-//! unreadable input.
+//! Results go to stdout, all other output goes to stderr. Exit status 0: success; 1: a check found a problem; 2:
+//! wrong usage or unreadable input.
 
 #[cfg(test)]
 mod advice;
@@ -54,8 +54,8 @@ use floatgate_lab::study::{Registered, STUDIES};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Page data comes and goes in thousands of small buffers; this allocator takes memory in large pages, which a first
-/// write to a simulated chip shows most (docs/performance.md).
+/// Allocator that takes memory in large pages. Page data is allocated and freed in thousands of small buffers, which
+/// mainly affects the first write to a simulated chip (docs/performance.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -160,19 +160,19 @@ fn main() -> ExitCode {
         }
         Ok(Err(refused)) => return refused.report(),
         Err(message) if message.use_stderr() => return refuse(&message),
-        // Help, or the version.
+        // Help or version.
         Err(text) => return print_help(&text).map_or_else(Failure::report, |()| ExitCode::SUCCESS),
     };
-    // A mount ends in order with these signals, and a probe restores what it has overwritten.
+    // These signals end a mount in order, and make a probe restore the overwritten data.
     let ends_itself = match &command {
         Command::Image(args) => args.is_mount(),
         Command::Card(args) => args.is_mount(),
-        // `advise` probes a device, too.
+        // `advise` also probes devices.
         Command::Probe(_) | Command::Advise(_) => true,
         Command::Powercut(args) => args.forks(),
-        // Child processes run, for which this one must have a single thread.
+        // The command forks child processes, and must therefore have a single thread.
         Command::Conformance(_) => true,
-        // The state is saved.
+        // The command saves its state at the end.
         Command::Serve(_) => true,
         _ => false,
     };
@@ -217,13 +217,13 @@ enum Parsed {
     Study(&'static dyn Registered, ArgMatches),
 }
 
-/// The whole command, with its studies, in groups.
+/// The complete command with its studies, in groups.
 fn command() -> clap::Command {
     help::grouped(forms::with_forms(study::with_studies(Cli::command(), STUDIES)))
 }
 
-/// Reads the command line. A negative number is the value of the option before it, so that it is refused as that. Outputs that would overwrite an
-/// input are refused, too.
+/// Parses the command line. A negative number is read as the value of the option before it, so that the error names
+/// the option. Outputs that would overwrite an input are refused.
 fn parse() -> Result<Result<Parsed, Failure>, clap::Error> {
     let mut command = help::with_whole_examples(with_negative_numbers(command()));
     let typed: Vec<OsString> = std::env::args_os().collect();
@@ -249,7 +249,7 @@ fn parse() -> Result<Result<Parsed, Failure>, clap::Error> {
     Ok(outputs::check(&command, &matches).map(|()| parsed))
 }
 
-/// `help --help` is the help of `help`: clap takes the option for the name of a command.
+/// Makes `help --help` the help of `help`: clap would read the option as the name of a command.
 fn name_help_of_help(command: &clap::Command, arguments: &mut [OsString]) {
     let [_, names @ .., help, option] = arguments else { return };
     let of = names.iter().try_fold(command, |command, name| command.find_subcommand(name));
@@ -269,14 +269,14 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.mut_args(allow).mut_subcommands(with_negative_numbers)
 }
 
-/// Messages of the standard library about numbers, and what they mean to a user.
+/// Error messages of the standard library about numbers, with replacements for users.
 const NUMBERS: [(&str, &str); 3] = [
     ("invalid digit found in string", "it is no whole number from 0 on"),
     ("number too large to fit in target type", "it is too large a number"),
     ("invalid float literal", "it is no number"),
 ];
 
-/// Says what is wrong with the command line, in which there may be anything.
+/// Prints the error about the command line, which may contain arbitrary bytes.
 fn refuse(message: &clap::Error) -> ExitCode {
     let text = message.render();
     let text = if terminal::colour_of_stderr() { text.ansi().to_string() } else { text.to_string() };

@@ -51,7 +51,7 @@ fn refused(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("{}: {error}", path.display()), "choose a directory in which files can be made")
 }
 
-/// Exit statuses that all commands have.
+/// Exit statuses of all commands.
 const EXIT_STATUS: &str = ".SH EXIT STATUS
 .TP
 .B 0
@@ -64,7 +64,7 @@ The command succeeded and found a problem: a damaged image, a failed power cut, 
 The command failed: an argument or a file is wrong, or an output cannot be written. The message gives the reason, and nothing was changed. `image check` also returns 2 for a damaged image.
 ";
 
-/// The manual page of a command.
+/// Manual page of a command.
 struct Page<'a> {
     command: &'a Command,
     /// Name of the page: the words of the command, joined by `-`.
@@ -73,7 +73,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The page as troff.
+    /// Text of the page in troff.
     fn text(&self) -> Result<String, Failure> {
         let man = clap_mangen::Man::new(
             self.command.clone().display_name(self.name.to_owned()).disable_help_subcommand(true),
@@ -92,7 +92,7 @@ impl Page<'_> {
         Ok(text)
     }
 
-    /// Names of the pages above it, of those below it, and of its other forms.
+    /// Names of the pages above and below it, and of its other forms.
     fn others(&self) -> Vec<String> {
         let above = self.name.rsplit_once('-').map_or("floatgate", |(above, _)| above);
         let above = if self.name == "floatgate" { None } else { Some(above.to_owned()) };
@@ -101,14 +101,14 @@ impl Page<'_> {
         above.into_iter().chain(below).chain(forms).collect()
     }
 
-    /// The other forms of the command, with the names of their pages.
+    /// Other forms of the command, with the names of their pages.
     fn forms(&self) -> Vec<(String, &Command)> {
         let forms = self.name.strip_prefix("floatgate-").map(|name| forms::other_forms(self.root, name));
         let named = |(word, form)| (format!("{}-{word}", self.name), form);
         forms.unwrap_or_default().into_iter().map(named).collect()
     }
 
-    /// Writes the page and those below it.
+    /// Writes the page and the pages below it.
     fn write_all(&self, folder: &Path) -> Result<(), Failure> {
         common::write_file(&folder.join(format!("{}.1", self.name)), &self.text()?)?;
         for (name, form) in self.forms() {
@@ -122,12 +122,12 @@ impl Page<'_> {
     }
 }
 
-/// A reference to a page.
+/// Reference to a page.
 fn bold(name: &str) -> String {
     format!(".BR {} (1)", name.replace('-', "\\-"))
 }
 
-/// The subcommands that help lists.
+/// Subcommands that the help lists.
 fn shown(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|other| other.get_name() != "help" && !other.is_hide_set())
 }

@@ -1,4 +1,4 @@
-//! The place of `image mount`, `serve` and `run` in a build without the feature `mount`.
+//! Replacement of `image mount`, `serve` and `run` in a build without the feature `mount`: each command is refused.
 
 use crate::common::{Failure, Outcome};
 use std::ffi::OsString;

@@ -128,7 +128,7 @@ struct Json {
     regions: Vec<Region>,
 }
 
-/// Bytes that were read, and what `--json` says of them.
+/// Bytes that were read, with the other members of the JSON.
 #[derive(Serialize)]
 struct Bytes {
     chip: String,
@@ -137,7 +137,7 @@ struct Bytes {
     data: String,
 }
 
-/// A step that the chip has taken.
+/// A step that the chip accepted.
 #[derive(Serialize)]
 struct Done {
     chip: String,
@@ -145,7 +145,7 @@ struct Done {
 }
 
 impl Concluded for Json {
-    /// Bytes of the user area, and what is locked.
+    /// Number of bytes in the user area, and its lock state.
     fn conclusion(&self) -> String {
         let user = || self.regions.iter().filter(|region| region.area == "user");
         let (bytes, written) = user()
@@ -164,7 +164,7 @@ impl Concluded for Json {
     }
 }
 
-/// Data and the report of a step, which is one line, have no conclusion.
+/// The data and the report of a step (one line) have no conclusion.
 impl Concluded for Bytes {}
 impl Concluded for Done {}
 
@@ -186,11 +186,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// Largest state file that is read: an area of 64 KiB written twice in one step each is a quarter of it.
+/// Size of the largest state file, bytes. An area of 64 KiB, each byte of which is written twice in its own step,
+/// takes a quarter of it.
 const STATE_BYTES_MAX: u64 = 1 << 20;
 
 impl Common {
-    /// The earlier changes. `begins` says whether a file that is not there is one without changes.
+    /// Earlier changes of the area. With `begins`, a missing file is a state without changes.
     fn steps(&self, begins: bool) -> Result<Vec<Step>, Failure> {
         let Some(path) = &self.state else { return Ok(Vec::new()) };
         match path.try_exists() {
@@ -207,20 +208,20 @@ impl Common {
         }
     }
 
-    /// The chip, and the setup that it is on.
+    /// Opens the chip with its setup.
     fn open(&self, steps: &[Step]) -> Result<(Device, Named), Failure> {
         let named = self.setup.open()?;
         Ok((Device::open(&named.library, &named.config()?, named.options, steps)?, named))
     }
 
-    /// Does a step, and adds it to the state once the chip has taken it. When two
-    /// processes do this at the same time, one is refused.
+    /// Executes a step, and adds it to the state after the chip accepted it. If two processes do this at the same
+    /// time, one of them is refused.
     fn change(&self, step: impl FnOnce(&mut Device) -> Result<Step, Failure>) -> Outcome {
         let Some(path) = self.state.as_deref().filter(|path| can_lock(path)) else {
             return self.change_unlocked(step, common::write_file);
         };
         let failed = |error: ImageError| Failure::new(format!("{}: {error}", path.display()), error.help());
-        // A state that begins is an empty file, so that two who begin it at once see each other.
+        // A new state starts as an empty file, so that two processes that start it at the same time see each other.
         let begins = File::options().write(true).create_new(true).open(path).is_ok();
         let _lock = Lock::new(path, true).map_err(|error| failed(error.into()))?;
         let outcome = self.change_unlocked(step, |path, text| {
@@ -228,7 +229,7 @@ impl Common {
             output.write_all(text.as_bytes()).map_err(|error| output.failed(error))?;
             common::finish(output)
         });
-        // Only what was begun: the step of one whose report cannot be printed is done.
+        // Only an empty new file is removed: if just the report of a step cannot be printed, the step is still done.
         if begins && std::fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0) {
             let _ = std::fs::remove_file(path);
         }
@@ -255,7 +256,7 @@ impl Common {
     }
 }
 
-/// True of a state that can be locked: a regular file, or a name that is free.
+/// True for a state that can be locked: a regular file, or a name without a file.
 fn can_lock(path: &Path) -> bool {
     std::fs::metadata(path).map_or_else(|_| !path.is_symlink(), |metadata| metadata.is_file())
 }
@@ -298,7 +299,7 @@ fn read(args: &Read) -> Outcome {
     args.common.format.finish(&named.origin(ResultKind::OtpRead), &read, "", || {
         let line =
             |(at, bytes): (u64, &[u8])| format!("{:06x}  {}\n", args.offset + at, hex(bytes).join(" "));
-        // Of 16 bytes a line has 55 columns.
+        // A line with 16 bytes has 55 columns.
         let each = if terminal::width() < 56 { 8 } else { 16 };
         (0..).step_by(each).zip(data.chunks(each)).map(line).collect()
     })

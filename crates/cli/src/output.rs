@@ -1,4 +1,4 @@
-//! Results on stdout: reports for people, and the formats for programs.
+//! Results on stdout: text for users, and formats for programs.
 
 use crate::common::{Failure, Outcome};
 use crate::terminal::{colour, columns, harmless};
@@ -15,11 +15,11 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// True when the process was started without a stdout.
+/// True if the process was started without a stdout.
 static NO_STDOUT: AtomicBool = AtomicBool::new(false);
 
 ctor::declarative::ctor! {
-    /// Looks for stdout before the standard library does, which opens /dev/null in the place of one that is closed.
+    /// Checks stdout before the standard library opens /dev/null in place of a closed stdout.
     #[ctor(unsafe)]
     fn look_for_stdout() {
         let is_closed = rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err();
@@ -27,7 +27,8 @@ ctor::declarative::ctor! {
     }
 }
 
-/// Fails if the process was started without a stdout (`>&-`), before it does anything whose result it could not tell.
+/// Fails if the process was started without a stdout (`>&-`), before the command does work whose result it could not
+/// print.
 pub(crate) fn require_stdout() -> Result<(), Failure> {
     if !NO_STDOUT.load(Ordering::Relaxed) {
         return Ok(());
@@ -36,7 +37,7 @@ pub(crate) fn require_stdout() -> Result<(), Failure> {
     Err(Failure::new(format!("stdout: {closed}"), "nothing was done: redirect it to a file or to /dev/null"))
 }
 
-/// The failure of a write to stdout.
+/// Failure of a write to stdout.
 pub(crate) fn stdout_failed(error: &io::Error) -> Failure {
     Failure::new(
         format!("stdout: {error}"),
@@ -46,8 +47,8 @@ pub(crate) fn stdout_failed(error: &io::Error) -> Failure {
 
 /// Prints to stdout, with a newline at the end.
 ///
-/// A closed pipe (`| head`) is no failure: its reader has seen enough, and the exit status stays as the
-/// command sets it.
+/// A closed pipe (`| head`) is no failure, because its reader needs no further output. The exit status is then the
+/// status of the command.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let end = if text.ends_with('\n') { "" } else { "\n" };
     match Output::stdout()?.file().write_all(format!("{text}{end}").as_bytes()) {
@@ -69,10 +70,10 @@ pub(crate) struct ReportFormat {
 }
 
 impl ReportFormat {
-    /// Prints a result: as JSON in its envelope, as CSV, or as `text` for people.
+    /// Prints a result: as JSON in its envelope, as CSV, or as `text` for users.
     ///
-    /// `rows` is the dotted path of the list in the JSON that has the rows of the CSV. An empty path, or one that leads
-    /// to no list, stands for the whole result: a row for each element, or one row.
+    /// `rows` is the dotted path of a list in the JSON, whose elements are the rows of the CSV. If the path is empty
+    /// or leads to no list, the whole result is used: each element is a row, or the result is the only row.
     pub(crate) fn print<T: Serialize + Concluded>(
         self,
         origin: &Origin,
@@ -91,7 +92,7 @@ impl ReportFormat {
         self.print(&finished.origin, finished, "", || drawn::text(&finished.report))
     }
 
-    /// As [`Self::print`], of a list.
+    /// As [`Self::print`], for a list.
     pub(crate) fn print_rows<T: Serialize>(
         self,
         origin: &Origin,
@@ -101,7 +102,8 @@ impl ReportFormat {
         self.print(origin, &Rows { rows }, "rows", text)
     }
 
-    /// As [`Self::print_rows`], of a listing: its lines stay whole, so that a terminal breaks them where it ends, and not a name between its words.
+    /// As [`Self::print_rows`], for a listing whose lines are not wrapped: a terminal then breaks them at its right
+    /// edge, and not within a name.
     pub(crate) fn print_listing<T: Serialize>(
         self,
         origin: &Origin,
@@ -132,7 +134,7 @@ impl ReportFormat {
         print(&csv::table(rows.split('.').try_fold(&value, |value, key| value.get(key)).unwrap_or(&value)))
     }
 
-    /// As [`Self::print`]; the command succeeds.
+    /// Prints as [`Self::print`], and returns success.
     pub(crate) fn finish<T: Serialize + Concluded>(
         self,
         origin: &Origin,
@@ -144,7 +146,7 @@ impl ReportFormat {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// As [`Self::finish`], of a text that another program reads: its lines stay whole.
+    /// As [`Self::finish`], for a text that another program reads; its lines are not wrapped.
     pub(crate) fn finish_whole<T: Serialize + Concluded>(
         self,
         origin: &Origin,
@@ -156,7 +158,7 @@ impl ReportFormat {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// As [`Self::print_rows`]; the command succeeds.
+    /// Prints as [`Self::print_rows`], and returns success.
     pub(crate) fn finish_rows<T: Serialize>(
         self,
         origin: &Origin,
@@ -172,7 +174,8 @@ impl ReportFormat {
     }
 }
 
-/// Appends the conclusion of a result to its report. The first figure of the conclusion is bold on a terminal with colours.
+/// Appends the conclusion of a result to its report. On a terminal with colours, the first figure of the conclusion
+/// is bold.
 pub(crate) fn with_conclusion(report: &str, result: &impl Concluded) -> String {
     match (report.trim_end(), result.conclusion()) {
         (_, conclusion) if conclusion.is_empty() => report.to_owned(),
@@ -181,7 +184,7 @@ pub(crate) fn with_conclusion(report: &str, result: &impl Concluded) -> String {
     }
 }
 
-/// A conclusion whose first figure with its unit is bold, where there are colours.
+/// Conclusion whose first figure with its unit is bold, if colours are used.
 fn headline(conclusion: &str) -> String {
     let Some((start, end)) = first_figure(conclusion).filter(|_| colour()) else {
         return conclusion.to_owned();
@@ -190,7 +193,7 @@ fn headline(conclusion: &str) -> String {
     format!("{before}\u{1B}[1m{figure}\u{1B}[22m{after}")
 }
 
-/// Place of the first number that is a word, with the word behind it, which is its unit.
+/// Range of the first word that is a number, together with the next word, which is its unit.
 fn first_figure(text: &str) -> Option<(usize, usize)> {
     let is_number = |word: &str| {
         let digits = word.trim_matches(['(', ')', ',', ';', '.']);
@@ -216,13 +219,13 @@ fn first_figure(text: &str) -> Option<(usize, usize)> {
     None
 }
 
-/// The failure of what cannot fail.
+/// Failure of an operation that can fail only because of a bug.
 pub(crate) fn bug(error: impl std::fmt::Display) -> Failure {
     Failure::new(error, "this is a bug in floatgate: please report it")
 }
 
-/// Texts in a result that have control characters, found as it becomes JSON. In a report for people each is shown without them, so that no title
-/// sets a colour or looks like a line of the report.
+/// Collects the texts of a result that contain control characters, while the result is converted to JSON. In a report
+/// for users these characters are removed, so that a title cannot set a colour or look like a line of the report.
 #[derive(Default)]
 struct ControlTexts {
     text: String,

@@ -1,5 +1,5 @@
-//! Checks of the files that a command writes, made before it starts. Each one differs from all inputs and
-//! from all other outputs.
+//! Checks of a command's output files before the command starts: each output differs from all inputs and from all
+//! other outputs.
 
 use crate::common::Failure;
 use clap::parser::ValueSource;
@@ -7,7 +7,7 @@ use clap::{ArgMatches, Command};
 use floatgate_host::output::{OutputError, is_same_file, is_stdout};
 use std::path::{Path, PathBuf};
 
-/// Options whose value is a file that is written.
+/// Options whose value is an output file.
 const OUTPUTS: [&str; 10] =
     ["output", "plot", "raw", "record", "repair", "checkpoint", "junit", "vcd", "pins", "perfetto"];
 
@@ -49,7 +49,8 @@ pub(crate) fn check(mut command: &Command, mut matches: &ArgMatches) -> Result<(
     Ok(())
 }
 
-/// Arguments of one level of the command line, each with everything in it that may be a path: `chip=a.toml,b.toml` has two.
+/// Arguments of one level of the command line, each with all its texts that may be paths: `chip=a.toml,b.toml` has
+/// two.
 fn values(command: &Command, matches: &ArgMatches) -> Vec<(String, PathBuf)> {
     let given = command.get_arguments().map(|arg| arg.get_id().as_str()).filter(|id| {
         matches!(matches.try_contains_id(id), Ok(true))
@@ -69,7 +70,7 @@ fn values(command: &Command, matches: &ArgMatches) -> Vec<(String, PathBuf)> {
     values
 }
 
-/// True when two outputs get one name, whether a file of that name exists or not.
+/// True if two outputs have the same name; a file of this name need not exist.
 fn is_one_name(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -82,7 +83,7 @@ fn is_one_name(one: &Path, other: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// Options whose help says that they write a file, but whose value is a folder or no single file.
+    /// Options whose help mentions a written file, but whose value is a folder or several files.
     const FOLDERS: [&str; 1] = ["registers"];
 
     fn visit(command: &Command) {

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(code)
 }
 
-/// Residuals and values as the files state them, and after fitting once more.
+/// Residuals and values that the files state, compared with the values of a new fit.
 fn refit(papers: &[Paper], origin: &Origin, format: ReportFormat) -> Outcome {
     let fit = papers::refit(&Library::built_in(), papers);
     format.finish(origin, &fit, "parameters", || {
@@ -114,7 +114,7 @@ fn refit(papers: &[Paper], origin: &Origin, format: ReportFormat) -> Outcome {
     })
 }
 
-/// Errors of rows that were predicted from two others of their board.
+/// Errors of rows that are predicted from two other rows of their board.
 fn from_two(papers: &[Paper], origin: &Origin, format: ReportFormat) -> Outcome {
     let result = fit::from_two(&Library::built_in(), papers)?;
     format.finish(origin, &result, "kinds", || {
@@ -150,7 +150,7 @@ fn from_two(papers: &[Paper], origin: &Origin, format: ReportFormat) -> Outcome 
     })
 }
 
-/// Name of the board, marked where its own rows are behind its predictions.
+/// Name of the board, with a mark if its own rows were used for its predictions.
 fn board_of(kind: &ByKind) -> String {
     match &kind.board {
         None => "all, each once".to_owned(),
@@ -159,7 +159,8 @@ fn board_of(kind: &ByKind) -> String {
     }
 }
 
-/// Deviations of boards beyond what their numbers explain, as estimated and as `fit` uses them.
+/// Deviations of boards beyond the deviations that their numbers explain: the estimated values, and the values that
+/// `fit` uses.
 fn deviations(all: &[EstimatedDeviation]) -> String {
     let mut table = Table::new(["boards deviate", "given", "boards", "by", "fit uses"]).numbers(2..5);
     for one in all {
@@ -174,7 +175,7 @@ fn deviations(all: &[EstimatedDeviation]) -> String {
     table.to_string()
 }
 
-/// The documents that a name means: a paper, a table, or a file.
+/// Documents that a name selects: a paper, a table, or a file.
 fn chosen(name: &Path) -> Result<Vec<Paper>, Failure> {
     match name.to_str() {
         Some(name) if !name.ends_with(".toml") => Ok(papers::select(papers::built_in()?, name)?),
@@ -201,14 +202,14 @@ fn show(papers: &[Paper], report: &Report) -> String {
     report.predictions.iter().fold(text, |text, p| text + &prediction(p))
 }
 
-/// The overrides and the remark that all rows of a table share, a line each.
+/// Overrides and the note that all rows of a table share, with one line each.
 fn of_all_rows(table: &papers::Table) -> String {
     let set = Some(table.set_text()).filter(|set| !set.is_empty()).map(|set| format!("  all with{set}\n"));
     let note = table.note.as_ref().map(|note| format!("  {note}\n"));
     set.into_iter().chain(note).collect()
 }
 
-/// The rows of a table, without what they share.
+/// Table of the rows, without the values that all rows share.
 fn rows_table(of: &papers::Table, rows: &[&ReportRow]) -> String {
     let header = ["row", "published", "simulated", "residual", "left out", "kind", "setup"];
     let mut table = Table::new(header).numbers(1..5).minor([6, 4, 5]);
@@ -252,7 +253,7 @@ fn kind(kind: RowKind) -> &'static str {
     }
 }
 
-/// The published figure, the ends of its range, or the one end of a direction.
+/// Published figure: a value, a range, or a single limit.
 fn published(row: &ReportRow) -> String {
     match (row.published_min, row.published_max) {
         (Some(min), Some(max)) => format!("{min} to {max}"),
@@ -262,7 +263,7 @@ fn published(row: &ReportRow) -> String {
     }
 }
 
-/// A figure without digits that mean nothing.
+/// Text of a figure without insignificant digits.
 fn figure(value: f64) -> String {
     if value.fract() == 0.0 {
         return format!("{value:.0}");
@@ -272,7 +273,7 @@ fn figure(value: f64) -> String {
 }
 
 fn percent(ratio: f64) -> String {
-    // Rounded first: what prints as zero has no sign.
+    // Rounded before formatting, so that a printed zero has no sign.
     let tenths = (ratio * 1000.0).round();
     if tenths == 0.0 { "0.0 %".to_owned() } else { format!("{:+.1} %", tenths / 10.0) }
 }
@@ -308,7 +309,7 @@ fn summary(s: &Summary) -> String {
     )
 }
 
-/// The predicted rows of an operation in a line.
+/// Line about the predicted rows of an operation.
 fn by_operation(by: &ByOperation) -> String {
     let intervals = match by.intervals {
         0 => String::new(),
@@ -322,7 +323,7 @@ fn by_operation(by: &ByOperation) -> String {
     format!("{}: {rows}, median {}{intervals}\n", by.operation.name(), size(by.median))
 }
 
-/// A residual's size in percent; a dash where no row has one.
+/// Size of a residual in percent; a dash if no row has one.
 fn size(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0))
 }

@@ -83,12 +83,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
 /// Kinds of cards.
 const CARD_KINDS: [&str; 2] = ["sd-card", "emmc"];
 
-/// Names that `--kind` takes.
+/// Values of `--kind`.
 fn kinds() -> Vec<&'static str> {
     ChipKind::ALL.map(ChipKind::name).into_iter().chain(CARD_KINDS).collect()
 }
 
-/// Kind of the file that a name stands for: a card's, or else a chip's.
+/// Kind of the file with this name: card if a card has the name, otherwise chip.
 fn kind_of(library: &Library, name: &Path) -> Kind {
     if is_card(library, name) { Kind::Card } else { Kind::Part }
 }
@@ -102,12 +102,12 @@ fn check(library: &Library, name: &Path, loaded: &Loaded) -> Result<(), Failure>
     Ok(())
 }
 
-/// Table of a part's file that has its values.
+/// Name of the table in a part's file that contains its values.
 fn table_of(part: &Part) -> &'static str {
     if ChipKind::named(&part.kind).is_some() { "chip" } else { "card" }
 }
 
-/// The parts that `--kind` and `--maker` leave.
+/// Parts that match `--kind` and `--maker`.
 fn chosen<'a>(library: &'a Library, args: &Args) -> Result<Vec<(&'a str, Loaded, Part)>, Failure> {
     let names = |kind| library.names(kind).map(move |name| (kind, name));
     let kernel = library.kernel_parts().filter(|chip| {
@@ -130,7 +130,7 @@ fn chosen<'a>(library: &'a Library, args: &Args) -> Result<Vec<(&'a str, Loaded,
 }
 
 impl Args {
-    /// True when the chips of the kernel's tables are listed, too.
+    /// True if the chips in the kernel's tables are also listed.
     const fn wants_kernel(&self) -> bool {
         self.all || self.kind.is_some() || self.maker.is_some()
     }
@@ -167,9 +167,9 @@ fn list(library: &Library, args: &Args) -> Outcome {
     })
 }
 
-/// Confidence from which a number counts as sure: read in a data sheet, a kernel table or a maker's driver.
+/// Confidence from which a value counts as sure: it was read in a data sheet, a kernel table or a maker's driver.
 const SURE: f64 = 0.9;
-/// Confidence below which a number counts as doubtful: most are from memory or assumed.
+/// Confidence below which a value counts as doubtful: most of these values are assumed or from memory.
 const DOUBTFUL: f64 = 0.7;
 
 /// Number of values of a part by confidence.
@@ -220,7 +220,7 @@ fn count_by_confidence(library: &Library, args: &Args) -> Outcome {
     })
 }
 
-/// The values of a part with their sources. Values without a source are left out; a test refuses such parts.
+/// Values of a part with their sources. Values without a source are omitted; a test refuses such parts.
 fn fields<'a>(loaded: &'a Loaded, part: &'a Part) -> impl Iterator<Item = (String, &'a Provenance)> {
     let paths = loaded.table.leaves(table_of(part)).into_iter();
     paths.filter_map(|path| part.source_of(&path).map(|source| (path, source)))
@@ -266,7 +266,7 @@ fn percent(confidence: f64) -> String {
     format!("{:.0} %", confidence * 100.0)
 }
 
-/// The value at the full path of a field, as in `chip.timing.t_rd_us`.
+/// Value at the full path of a field, such as `chip.timing.t_rd_us`.
 fn value_at<'a>(loaded: &'a Loaded, path: &str) -> Option<&'a Node> {
     path.split_once('.').map(|(_, inside)| inside).and_then(|inside| loaded.table.get(inside))
 }
@@ -314,7 +314,7 @@ fn show(loaded: Loaded, name: &Path, format: ReportFormat) -> Outcome {
 /// A page of the catalogue has no conclusion.
 impl Concluded for Shown {}
 
-/// A number of the chip, as the table shows it.
+/// A value of the chip, in the form of the table.
 #[derive(Serialize)]
 struct Field {
     field: String,
@@ -333,7 +333,7 @@ fn page(part: &Part, fields: &[Field]) -> String {
     text
 }
 
-/// A value on one line; of a list of tables one line each.
+/// Text of a value: one line, or for a list of tables one line per table.
 fn text(node: &Node) -> String {
     match serde_json::to_value(node).unwrap_or_default() {
         Value::Array(rows) if rows.iter().any(Value::is_object) => {
@@ -343,7 +343,7 @@ fn text(node: &Node) -> String {
     }
 }
 
-/// The bytes of an id, as data sheets write them.
+/// Bytes of an ID in the notation of data sheets.
 fn hex(node: &Node) -> String {
     match serde_json::to_value(node).unwrap_or_default() {
         Value::Array(bytes) if bytes.iter().all(Value::is_u64) => {

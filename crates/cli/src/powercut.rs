@@ -129,16 +129,16 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// Cuts after the first one.
+/// Power cuts after the first cut of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecoveryCuts {
-    /// This many after each first cut.
+    /// This number of cuts after each first cut.
     Number(u32),
-    /// At every operation of each recovery.
+    /// A cut at every operation of each recovery.
     Exhaustive,
 }
 
-/// A number of cuts, or `exhaustive`.
+/// Parser of a number of cuts, or `exhaustive`.
 pub(crate) fn recovery_cuts(text: &str) -> Result<RecoveryCuts, String> {
     if text == "exhaustive" {
         return Ok(RecoveryCuts::Exhaustive);
@@ -149,7 +149,7 @@ pub(crate) fn recovery_cuts(text: &str) -> Result<RecoveryCuts, String> {
         .ok_or_else(|| format!("give a number from 0 to {RECOVERY_CUTS_MAX}, or exhaustive"))
 }
 
-/// Most cuts after a first one.
+/// Largest number of cuts after a first cut.
 const RECOVERY_CUTS_MAX: u32 = 1000;
 
 /// A run to repeat.
@@ -169,12 +169,12 @@ impl FromStr for Run {
     }
 }
 
-/// Layer that loses power.
+/// Subject whose power is cut.
 #[derive(Clone, Copy)]
 enum Filesystem {
-    /// One of ours.
+    /// A filesystem of this project.
     Kind(FilesystemKind),
-    /// A program at this path.
+    /// A filesystem of a program at this path.
     Program(&'static str),
 }
 
@@ -241,12 +241,12 @@ impl Args {
         self.setup.as_ref().map_or_else(|| kind.of_nothing(), |setup| kind.of(setup)).with(&self.set)
     }
 
-    /// True when child processes run, for which this one must have a single thread.
+    /// True if the command forks child processes, and must therefore have a single thread.
     pub(crate) const fn forks(&self) -> bool {
         self.lib.is_some() || matches!(self.fs, Filesystem::Program(_))
     }
 
-    /// The flash of the setup for a filesystem.
+    /// Flash of the setup for a filesystem.
     fn flash(&self, library: &Library, fs: FilesystemKind) -> Result<SetupFlash, Failure> {
         let sets = Override::parse_all(&self.set)?;
         let name = self.setup.as_deref().unwrap_or(Path::new(""));
@@ -257,7 +257,7 @@ impl Args {
         Ok(flash)
     }
 
-    /// Ways in which the first cut happens.
+    /// Kinds of the first cut that are tested.
     fn kinds(&self) -> Vec<CutKind> {
         let asked: &[KindArg] =
             if self.kind.is_empty() { &[KindArg::Before, KindArg::During] } else { &self.kind };
@@ -287,7 +287,7 @@ impl Args {
         })
     }
 
-    /// Refuses options that the mode has no use for.
+    /// Refuses options that the mode does not use.
     fn check_mode(&self) -> Result<(), Failure> {
         let mode = self.mode_arg();
         let (unmounts, random) = (mode == ModeArg::Unmount, mode == ModeArg::Random);
@@ -320,7 +320,7 @@ impl Args {
         Err(Failure::new(format!("{option} does not go with --mode {mode}"), format!("{mode} {why}")))
     }
 
-    /// Arguments that repeat a run on a chip, beside its id.
+    /// Arguments that repeat a run on a chip, without the ID of the run.
     fn of_chip(&self, id: &str) -> String {
         let setup = self.setup.as_ref().filter(|_| id.starts_with("chip"));
         let Some(setup) = setup else { return String::new() };
@@ -343,12 +343,12 @@ impl Args {
         }
     }
 
-    /// The mode, in either spelling.
+    /// Mode, from either form of the option.
     const fn mode_arg(&self) -> ModeArg {
         if self.exhaustive { ModeArg::Exhaustive } else { self.mode }
     }
 
-    /// Cuts of recoveries as asked for, in either spelling.
+    /// Cuts of recoveries that the options state, in either form.
     const fn again(&self) -> Option<SecondCut> {
         match (self.recovery_cuts, self.second) {
             (Some(RecoveryCuts::Exhaustive), _) | (_, Some(SecondArg::Exhaustive)) => {
@@ -366,7 +366,7 @@ impl Args {
         self.again().unwrap_or(of_mode)
     }
 
-    /// Runs something on as many threads as asked for.
+    /// Runs `run` on the number of threads that the options state.
     fn on_threads<T: Send>(&self, run: impl FnOnce() -> T + Send) -> Result<T, Failure> {
         let threads = self.threads.map_or(0, usize::from);
         powercut::on_threads(threads, run)
@@ -462,7 +462,7 @@ fn replay(args: &Args, id: &RunId) -> Outcome {
     Ok(if failure.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs done, on stderr; nothing where that is no terminal.
+/// Progress bar on stderr with the number of runs; hidden if stderr is no terminal.
 fn progress_bar(args: &Args) -> ProgressBar {
     let (bar, template) = match args.mode_arg() {
         ModeArg::Random => {

@@ -129,10 +129,10 @@ fn noise_factor(text: &str) -> Result<f64, String> {
     if (0.0..=100.0).contains(&factor) { Ok(factor) } else { Err("not between 0 and 100".to_owned()) }
 }
 
-/// Samples up to the end of a probe, and the reason of an early end.
+/// Samples that a probe took before its end, and the reason of an early end.
 struct Measured {
     samples: Samples,
-    /// Tool whose log it is.
+    /// Tool that wrote the log; `None` for samples of floatgate.
     tool: Option<&'static str>,
     answers: Answers,
     /// Classes that a simulated card states.
@@ -140,7 +140,7 @@ struct Measured {
     /// Partitions of a file or block device.
     layout: Option<Layout>,
     trouble: Option<ProbeError>,
-    /// Contents that were overwritten and could not be restored.
+    /// Failure to restore overwritten contents.
     loss: Option<Failure>,
 }
 
@@ -157,7 +157,7 @@ impl Measured {
         }
     }
 
-    /// Answers of another tool's log, which has no samples.
+    /// Answers in another tool's log, which has no samples.
     fn of_log(tool: &'static str, answers: Answers) -> Self {
         Self {
             samples: Samples::default(),
@@ -232,7 +232,7 @@ fn measured(args: &Args, file: &Path) -> Result<Measured, Failure> {
     host(args, file, &ending)
 }
 
-/// Refuses the name of a file of samples that says that it is not CSV.
+/// Refuses a file name for samples with an extension of another format than CSV.
 fn check_raw(path: &Path) -> Result<(), Failure> {
     let other = |extension: &&std::ffi::OsStr| {
         ["arrow", "feather", "parquet", "json"].iter().any(|name| extension == name)
@@ -246,7 +246,7 @@ fn check_raw(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Raw flash behind an MTD device has no samples.
+/// Refuses an option for samples with an MTD device, whose probe has no samples.
 fn refuse_samples(args: &Args) -> Result<(), Failure> {
     let given = [("raw", &args.raw), ("plot", &args.plot), ("registers", &args.registers)];
     match given.into_iter().find(|(_, path)| path.is_some()) {
@@ -263,7 +263,7 @@ fn is_simulated(file: &Path) -> bool {
     !file.exists() || file.extension().is_some_and(|extension| extension == "toml")
 }
 
-/// Options that change a simulated card, on a device that is measured.
+/// Refuses options that change a simulated card, if a real device is measured.
 fn refuse_simulation(args: &Args, file: &Path) -> Result<(), Failure> {
     let set = args.set.first().map(|set| format!("--set {set}"));
     match set.or_else(|| args.noise.map(|noise| format!("--noise {noise}"))) {
@@ -275,7 +275,7 @@ fn refuse_simulation(args: &Args, file: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Largest file of samples, B.
+/// Size of the largest file of samples, bytes.
 const SAMPLES_MAX: u64 = 32 << 20;
 
 fn from_file(file: &Path) -> Result<Measured, Failure> {
@@ -320,12 +320,12 @@ fn card(args: &Args, spec: &CardSpec, stores: bool) -> Result<Simulated<Fake<Car
     Ok(Simulated::new(card, Some(Noise { seed: args.seed, scale: args.noise.unwrap_or(1.0) })))
 }
 
-/// Bar for the question of a probe.
+/// Progress bar that shows the question that the probe currently answers.
 fn question_bar() -> ProgressBar {
     progress_bar("{spinner} {elapsed} {msg}").with_finish(ProgressFinish::AndClear)
 }
 
-/// Shows the question of a probe, and ends it when that is asked for.
+/// Listener that shows the question of a probe, and ends the probe when a signal requests it.
 fn watch(ending: &Ending, bar: ProgressBar) -> impl FnMut(&'static str) -> bool + use<> {
     let ending = ending.clone();
     let mut last = "";
@@ -349,14 +349,14 @@ fn open(path: &Path, writes: bool) -> Result<Host, Failure> {
         true => Ok(()),
         false => Err(in_use(path, users, "nothing was read or written")),
     };
-    // Of a device in use the users are named, rather than that it is busy.
+    // For a device in use, the error names its users instead of the error `busy`.
     refuse(&holders(path).map_err(failed)?)?;
     let host = Host::open(path, writes).map_err(failed)?;
     refuse(&host.holders().map_err(failed)?)?;
     Ok(host)
 }
 
-/// A file or block device, restored at the end.
+/// Probes a file or block device, and restores it at the end.
 fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> {
     let mut host = open(path, args.write)?;
     if args.write && !args.yes && !io::stdin().is_terminal() {
@@ -391,17 +391,17 @@ fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> 
     Ok(measured)
 }
 
-/// Bytes that the probe wrote in a second, 0 where it wrote none.
+/// Number of bytes that the probe wrote per second; 0 if it did not write.
 fn write_speed(samples: &Samples) -> f64 {
     let writes = samples.all.iter().filter(|sample| sample.kind == Kind::Write);
     let (bytes, ns) = writes.fold((0, 0), |(bytes, ns), sample| (bytes + sample.bytes, ns + sample.ns));
     if ns == 0 { 0.0 } else { bytes as f64 * 1e9 / ns as f64 }
 }
 
-/// Time from which on it is said that restoring takes time, s.
+/// Duration of a restoration from which it is announced, s.
 const LONG_S: f64 = 3.0;
 
-/// Writes saved data back, to a device that wrote `speed` bytes per second.
+/// Writes saved data back to a device with a write speed of `speed` bytes per second.
 fn restore(path: &Path, host: &mut Host, speed: f64) -> Result<(), Failure> {
     let saved = host.kept_bytes();
     let seconds = saved as f64 / speed;
@@ -419,7 +419,7 @@ fn restore(path: &Path, host: &mut Host, speed: f64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes back what an earlier probe has saved.
+/// Writes back the data that an earlier probe saved.
 fn write_back(args: &Args, path: &Path, saved: &Path) -> Outcome {
     let ending = Ending::new();
     let file = probe_saved::open(saved)?;
@@ -439,7 +439,7 @@ fn write_back(args: &Args, path: &Path, saved: &Path) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses to write to a member of a RAID or of LVM, or to swap, that is not in use yet.
+/// Refuses to write to a member of a RAID or of LVM, or to swap, even if it is not in use yet.
 fn refuse_members(path: &Path, host: &mut Host) -> Result<(), Failure> {
     let unreadable = |error: TargetError| {
         Failure::new(
@@ -458,7 +458,7 @@ fn refuse_members(path: &Path, host: &mut Host) -> Result<(), Failure> {
     ))
 }
 
-/// Partitions of a device. A table that cannot be read is reported, and the probe goes on without it.
+/// Partitions of a device. An unreadable table is reported, and the probe continues without it.
 fn layout(path: &Path, host: &mut Host) -> Option<Layout> {
     Layout::read(host).unwrap_or_else(|error| {
         print_note(&format!("{}: no partition table: {error}", path.display()));
@@ -523,10 +523,10 @@ fn measure_with_writes(
     probe.measure_writes(&plan)
 }
 
-/// Minutes of a probe of a real device at most.
+/// Longest probe of a real device, minutes.
 const MINUTES: u64 = 10;
 
-/// Says what is going to be overwritten, and asks.
+/// Lists the ranges that will be overwritten, and asks for confirmation.
 fn announce(
     args: &Args,
     path: &Path,
@@ -547,7 +547,7 @@ fn announce(
     if args.yes || ask(path, ending).is_ok() { Ok(()) } else { Err(ProbeError::NotAgreed) }
 }
 
-/// Asks at the terminal.
+/// Asks for confirmation at the terminal.
 fn ask(path: &Path, ending: &Ending) -> Result<(), Failure> {
     let refused = |why: &str| {
         Err(Failure::new(
@@ -562,7 +562,7 @@ fn ask(path: &Path, ending: &Ending) -> Result<(), Failure> {
     if is_agreed(ending) { Ok(()) } else { refused("not agreed") }
 }
 
-/// Report on the samples, the registers and the partition table.
+/// Report about the samples, the registers and the partition table.
 fn summary(args: &Args, target: String, measured: &Measured) -> Result<Report, Failure> {
     let Measured { samples, answers, layout, trouble, .. } = measured;
     let mut report = Report::new(target, samples, answers.clone(), trouble.is_none());
@@ -615,7 +615,8 @@ fn report(args: &Args, target: String, mut measured: Measured) -> Outcome {
     }
 }
 
-/// The report as JSON on a device or file, which is only read, or with `saved` on samples or the log of another tool.
+/// Report as JSON about a device or file, which is only read. With `saved`, the file contains samples or the log of
+/// another tool.
 pub(crate) fn json(path: &Path, saved: bool) -> Result<String, Failure> {
     let (target, from) = if saved { (None, Some(path.to_owned())) } else { (Some(path.to_owned()), None) };
     let args = Args { target, from, ..Args::default() };
@@ -652,7 +653,7 @@ fn draw(path: &Path, report: &Report, samples: &Samples) -> Result<(), Failure> 
     )
 }
 
-/// Registers of the card, decoded.
+/// Decoded registers of the card.
 fn stated(args: &Args) -> Result<Option<Registers>, Failure> {
     let found = || registers::folder_of(args.target.as_ref()?);
     let Some(folder) = args.registers.clone().or_else(found) else { return Ok(None) };
@@ -664,7 +665,7 @@ fn stated(args: &Args) -> Result<Option<Registers>, Failure> {
     }
 }
 
-/// The partitions in words.
+/// Text about the partitions.
 fn partitions(report: &Report) -> String {
     let Some(layout) = &report.partition else { return String::new() };
     let mut text = match layout.table {
@@ -698,7 +699,7 @@ fn partition_text(partition: &Partition) -> String {
     )
 }
 
-/// Promised classes in words.
+/// Text about the classes that the card states.
 fn classes(report: &Report) -> String {
     let mut text = String::new();
     for Verdict { class, source, holds, reason, .. } in &report.classes {
@@ -712,7 +713,7 @@ fn classes(report: &Report) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-/// The registers in words.
+/// Text about the registers.
 fn statements(report: &Report) -> String {
     let Some(stated) = &report.registers else { return String::new() };
     let mut words = Vec::new();
@@ -763,7 +764,7 @@ fn text(report: &Report, tool: Option<&str>) -> String {
     report.trim_end().to_owned()
 }
 
-/// Time and bytes of the probe, which files of earlier versions do not have.
+/// Text about the time and the bytes of the probe, which files of earlier versions do not contain.
 fn cost(report: &Report) -> String {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     match report.time_s {

@@ -14,7 +14,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Options of the command for a MTD device.
+/// Options of the command for an MTD device.
 pub(crate) struct Args<'a> {
     pub(crate) path: &'a Path,
     pub(crate) writes: bool,
@@ -24,18 +24,18 @@ pub(crate) struct Args<'a> {
 
 #[derive(Serialize)]
 struct Report {
-    /// The envelope has it, too.
+    /// Name of the device, which the envelope also contains.
     #[serde(skip)]
     target: String,
     #[serde(flatten)]
     found: MtdReport,
-    /// Circumstances that make times wrong.
+    /// Circumstances that falsify times.
     conditions: Vec<String>,
-    /// Conclusions of the measurement, a sentence each.
+    /// Conclusions of the measurement, with one sentence each.
     advice: Vec<String>,
 }
 
-/// The conclusions are in the field `advice`.
+/// The field `advice` contains the conclusions.
 impl Concluded for Report {}
 
 pub(crate) fn run(args: &Args<'_>) -> Outcome {
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args<'_>) -> Outcome {
     Ok(ExitCode::from(u8::from(!complete)))
 }
 
-/// Refuses to write to flash that is in use; reading it is safe, but takes longer.
+/// Refuses to write to flash that is in use. Reads are safe, but take longer in this case.
 fn refuse_if_in_use(args: &Args<'_>, flash: &mut CharDevice) -> Result<(), Failure> {
     let shown = args.path.display();
     match flash.holders() {
@@ -107,7 +107,7 @@ fn advice_on(error: &io::Error, writes: bool) -> &'static str {
     }
 }
 
-/// Says what is going to be written, and asks.
+/// Lists the ranges that will be written, and asks for confirmation.
 fn agree(path: &Path, ending: &Ending) -> Result<(), Failure> {
     let path = path.display();
     print_note(&format!(
@@ -123,7 +123,7 @@ fn agree(path: &Path, ending: &Ending) -> Result<(), Failure> {
     if is_agreed(ending) { Ok(()) } else { refused("not agreed") }
 }
 
-/// Weak blocks that are listed.
+/// Largest number of weak blocks that the text lists.
 const LISTED: usize = 10;
 
 fn advice(found: &MtdReport, writes: bool) -> Vec<String> {
@@ -211,7 +211,7 @@ fn weak(weak: &Weak) -> String {
     format!("  eraseblock {block}: {} corrected{lost}\n", common::count(*corrected as usize, "bit"))
 }
 
-/// Lines as `flash_speed` prints them, which `floatgate fit` reads.
+/// Lines in the format of `flash_speed`, which `floatgate fit` reads.
 fn speeds(found: &MtdReport, state: &str) -> String {
     let of_state: Vec<&Speed> = found.speeds.iter().filter(|speed| speed.blocks == state).collect();
     let Some(first) = of_state.first() else { return String::new() };

@@ -1,4 +1,5 @@
-//! Files with the contents that `floatgate probe --write` overwrites: `--keep`, `--kept`, `--forget` and `--restore`.
+//! Files with the contents that `floatgate probe --write` overwrites: options `--keep`, `--kept`, `--forget` and
+//! `--restore`.
 
 use crate::common::{self, Failure, Outcome};
 use crate::devices::{is_agreed, rounded};
@@ -15,16 +16,16 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Damaged ranges that are listed.
+/// Largest number of damaged ranges that the text lists.
 const LISTED: usize = 10;
 
-/// The folder and the file to which a probe saves.
+/// Folder and file in which a probe saves data.
 pub(crate) struct Saving {
     pub(crate) folder: SavedFolder,
     pub(crate) file: PathBuf,
 }
 
-/// The folder that is named, or the default one.
+/// Folder that the command line names, or the default folder.
 fn folder(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let default = || SavedFolder::default_path(|name| std::env::var_os(name));
     named.map(Path::to_owned).or_else(default).ok_or_else(|| {
@@ -35,7 +36,7 @@ fn folder(named: Option<&Path>) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Makes the file for what a probe of `path` will overwrite.
+/// Creates the file for the data that a probe of `path` will overwrite.
 pub(crate) fn begin(named: Option<&Path>, path: &Path, host: &mut Host) -> Result<Saving, Failure> {
     let help = match named {
         Some(_) => "name another folder on a disk; nothing was written to the device",
@@ -47,7 +48,7 @@ pub(crate) fn begin(named: Option<&Path>, path: &Path, host: &mut Host) -> Resul
     Ok(Saving { folder, file })
 }
 
-/// Opens a file that an earlier probe has left behind.
+/// Opens a file of an earlier probe.
 pub(crate) fn open(path: &Path) -> Result<SavedFile, Failure> {
     SavedFile::open(path).map_err(|error| {
         let help = match error {
@@ -58,7 +59,7 @@ pub(crate) fn open(path: &Path) -> Result<SavedFile, Failure> {
     })
 }
 
-/// Prepares a device to be restored from a file, and reports what of it is damaged.
+/// Prepares the restoration of a device from a file, and reports the damaged ranges of the file.
 pub(crate) fn prepare_restore(
     path: &Path,
     host: &mut Host,
@@ -90,7 +91,7 @@ fn listed(damage: &[Damage]) -> String {
     lines.join("\n")
 }
 
-/// The failure of a restoration of `saved` bytes.
+/// Failure of a restoration of `saved` bytes.
 pub(crate) fn not_restored(path: &Path, saved: u64, error: &NotRestored) -> Failure {
     let NotRestored { first, lost, damage, left, file } = error;
     let (path, file) = (path.display(), file.display());
@@ -121,13 +122,13 @@ pub(crate) fn not_restored(path: &Path, saved: u64, error: &NotRestored) -> Fail
     )
 }
 
-/// A saved file in a list.
+/// A saved file in the list.
 #[derive(Serialize)]
 struct Row {
     file: PathBuf,
     #[serde(skip_serializing_if = "Option::is_none")]
     saved: Option<Contents>,
-    /// Reason for which it cannot be used.
+    /// Reason why the file cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
@@ -137,7 +138,7 @@ struct Contents {
     device: String,
     capacity_bytes: u64,
     saved_bytes: u64,
-    /// Properties by which the device is known again.
+    /// Properties that identify the device.
     identity: Vec<Property>,
 }
 
@@ -211,7 +212,7 @@ fn text(listing: &Listing) -> String {
 /// `--forget`: deletes a saved file.
 pub(crate) fn forget(path: &Path, agreed: bool) -> Outcome {
     let ending = Ending::new();
-    // A file with a damaged header, or of another version, is a saved file as well.
+    // A file with a damaged header, or of another version, is also a saved file.
     let words = match SavedFile::open(path) {
         Ok(file) => format!("{} of {}", rounded(file.bytes()), file.label()),
         Err(BadSaved::Damaged { .. } | BadSaved::Version(_)) => "a file that cannot be restored".to_owned(),

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// A profile in the list, or the one that is named.
+/// A profile in the list, or the named profile.
 #[derive(Serialize)]
 struct Row {
     name: String,
@@ -33,7 +33,7 @@ struct Row {
     lowest_confidence: f64,
 }
 
-/// `kinds` have at least one: the one that setups name comes first.
+/// Lists profiles. `kinds` has at least one kind; the first is the kind that setups name.
 pub(crate) fn run(result: ResultKind, kinds: &[Kind], args: &Args) -> Outcome {
     let library = Library::built_in();
     let row = |kind: Kind, name: &str| -> Result<Row, Failure> {

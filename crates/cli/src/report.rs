@@ -14,7 +14,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Largest result that is read, in bytes.
+/// Size of the largest result that is read, bytes.
 const MOST: u64 = 256 << 20;
 
 #[derive(clap::Args)]
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Several targets are compared first, as `floatgate compare` does it.
+/// Opens the inputs. If they contain several targets, the targets are compared first, as in `floatgate compare`.
 fn open_with_comparison(
     report: &mut Report,
     library: &Library,
@@ -100,7 +100,7 @@ fn open_with_comparison(
     Ok(report.open_with_study("overview", &Compare, &finished.output)?)
 }
 
-/// The result of `floatgate speed` on a card, in JSON.
+/// Result of `floatgate speed` for a card, in JSON.
 fn speed_of_card(library: &Library, card: &Path, sets: &[Override], seed: u64) -> Result<String, Failure> {
     let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
     let options = json!({ "card": card, "set": sets, "seed": seed });
@@ -109,7 +109,7 @@ fn speed_of_card(library: &Library, card: &Path, sets: &[Override], seed: u64) -
     serde_json::to_string(&finished.origin.around(&finished)).map_err(output::bug)
 }
 
-/// An input by the extension of its name.
+/// An input, by its file extension.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Input {
     Setup,
@@ -143,7 +143,7 @@ fn parquet(name: &str) -> Failure {
     )
 }
 
-/// The command line as a shell takes it.
+/// Command line with the quotes that a shell needs.
 fn command_line() -> String {
     let word = |word: std::ffi::OsString| {
         let word = word.to_string_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! `floatgate serve TARGET`: a simulated chip for drivers and tools that are not ours.
+//! `floatgate serve TARGET`: a simulated chip for drivers and tools of other projects.
 
 mod module;
 mod serprog;
@@ -93,12 +93,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match (&args.serprog, &args.module) {
         (Some(endpoint), _) => serprog::run(args, endpoint),
         (None, Some(device)) => module::run(args, device),
-        // Clap has one of them.
+        // Clap requires one of both options.
         (None, None) => Err(bug("serve without a client")),
     }
 }
 
-/// A number in decimal, or in hexadecimal behind 0x.
+/// Parser of a number in decimal, or in hexadecimal after 0x.
 fn address(text: &str) -> Result<u64, String> {
     let number = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
@@ -107,7 +107,7 @@ fn address(text: &str) -> Result<u64, String> {
     number.map_err(|_| "write an address in decimal, or in hexadecimal behind 0x".to_owned())
 }
 
-/// A bit of a byte.
+/// A bit in a byte of the chip.
 #[derive(Clone, Copy)]
 struct Bit {
     address: u64,
@@ -125,7 +125,7 @@ impl FromStr for Bit {
     }
 }
 
-/// A bit that always reads the same.
+/// A bit that always reads as the same value.
 #[derive(Clone, Copy)]
 struct Stuck {
     at: Bit,
@@ -154,7 +154,7 @@ struct ViolationRow {
     first_bytes: String,
 }
 
-/// The rules that were broken, each with its first violation.
+/// Violated rules, each with its first violation.
 fn violation_rows(log: &ViolationLog) -> Vec<ViolationRow> {
     let mut rows: Vec<ViolationRow> = Vec::new();
     for one in log.recorded() {
@@ -172,8 +172,7 @@ fn violation_rows(log: &ViolationLog) -> Vec<ViolationRow> {
     rows
 }
 
-/// The violations, as they stand at the end of a report.
-/// Number of commands, and whether they broke a rule of the chip.
+/// Conclusion of a report: the number of commands, and whether they broke a rule of the chip.
 fn conclusion(chip: &str, commands: u64, violations: u64) -> String {
     let commands = grouped_count(commands, "command");
     match violations {
@@ -191,7 +190,7 @@ fn violations_text(count: u64, rows: &[ViolationRow]) -> String {
     text
 }
 
-/// A time in us, in the unit that suits it.
+/// Converts a time in us; its text has a suitable unit.
 fn time(us: f64) -> Nanos {
     Nanos::from_ns((us * 1e3).round() as u64)
 }
@@ -202,7 +201,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Args {
-    /// Gives a chip its contents, and breaks it as ordered.
+    /// Loads the contents of a chip, and adds the defects that the options state.
     fn prepare(&self, chip: &mut impl Socket) -> Result<Option<State>, Failure> {
         self.check(chip.size())?;
         for Stuck { at, value } in &self.stuck {
@@ -228,7 +227,7 @@ impl Args {
         Ok(state)
     }
 
-    /// Refuses addresses beyond the chip.
+    /// Refuses addresses beyond the end of the chip.
     fn check(&self, size: u64) -> Result<(), Failure> {
         let bits = self.stuck.iter().map(|stuck| &stuck.at).chain(&self.flip).map(|at| at.address);
         match self.bad.iter().copied().chain(bits).find(|address| *address >= size) {
@@ -241,25 +240,25 @@ impl Args {
     }
 }
 
-/// A file with the contents of a chip, locked against other servers.
+/// File with the contents of a chip, locked against other servers.
 struct State {
     path: PathBuf,
     saved: Vec<u8>,
     /// Lock on the file.
     lock: Option<Lock>,
-    /// Thread that replaces the file: a client need not wait for a large one.
+    /// Thread that replaces the file, so that a client need not wait while a large file is written.
     replacement: Option<JoinHandle<Result<Lock, Failure>>>,
 }
 
 impl Drop for State {
-    /// Waits for the replacement; its outcome is asked for by [`State::finish`].
+    /// Waits for the replacement, whose result [`State::finish`] returns.
     fn drop(&mut self) {
         drop(self.finish());
     }
 }
 
 impl State {
-    /// Reads the file, or makes it.
+    /// Reads the file, or creates it.
     fn open(path: &Path, chip: &mut impl Socket) -> Result<Self, Failure> {
         let refused =
             |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()), STATE_HELP);
@@ -268,7 +267,7 @@ impl State {
         }
         let lock = lock(path)?;
         let mut saved = Vec::new();
-        // A byte more than there can be, so that an endless file is refused.
+        // Limit of one byte more than the chip's size, so that an endless file is refused.
         let most = chip.contents().len() as u64 + 1;
         let file = floatgate_host::open::open_file(path, false).map_err(|error| refused(&error))?;
         file.take(most).read_to_end(&mut saved).map_err(|error| refused(&error))?;
@@ -276,7 +275,7 @@ impl State {
         Ok(Self { path: path.to_owned(), saved, lock: Some(lock), replacement: None })
     }
 
-    /// Begins to replace the file, if the contents have changed. An earlier replacement ends first.
+    /// Starts to replace the file if the contents have changed, after the end of an earlier replacement.
     fn save(&mut self, chip: &impl Socket) -> Result<(), Failure> {
         self.finish()?;
         let contents = chip.contents();
@@ -298,7 +297,7 @@ impl State {
     }
 }
 
-/// Replaces a file, and locks the new one.
+/// Replaces a file, and locks the new file.
 fn replace(path: &Path, contents: &[u8]) -> Result<Lock, Failure> {
     let mut output = Output::replace(path)?;
     output.write_all(contents).map_err(|error| output.failed(error))?;
@@ -316,10 +315,10 @@ fn lock(path: &Path) -> Result<Lock, Failure> {
     Lock::new(path, true).map_err(|error| Failure::new(format!("{}: {error}", path.display()), help(&error)))
 }
 
-/// Time after which a wait looks whether a signal asks for the end.
+/// Interval at which a wait checks for signals.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Waits for something to read, for a tick at most.
+/// True if the source becomes readable within a tick.
 fn is_readable(source: &impl AsFd) -> io::Result<bool> {
     let tick = Timespec { tv_sec: 0, tv_nsec: TICK.as_nanos() as i64 };
     Ok(rustix::event::poll(&mut [PollFd::new(source, PollFlags::IN)], Some(&tick))? > 0)

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let library = Library::built_in();
     let Some(name) = &args.name else { return list(&library, args.format) };
     let config = library.resolve(&library.setup(name)?, &[])?;
-    // A file of the user's own may be no setup at all.
+    // A file of the user may not be a setup.
     refuse_unknown_keys(&library, &config)?;
     if args.format.is_for_programs() || args.resolved {
         return args.format.finish_whole(&ResultKind::Setup.of(name), config.tree(), "", || config.to_toml());
@@ -63,8 +63,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses keys that no command reads: every table is read as for a measurement. A setup that cannot be
-/// measured is printed nevertheless.
+/// Refuses keys that no command reads, by reading each table as for a measurement. A setup that cannot be measured is
+/// still printed.
 fn refuse_unknown_keys(library: &Library, config: &Config) -> Result<(), Failure> {
     let options = RigOptions { stores: false, ..RigOptions::default() };
     let error = rig::wire(library, config, options).err().map(Error::from);
@@ -78,7 +78,7 @@ pub(crate) fn list_keys(args: &KeyArgs) -> Outcome {
     list_keys_at(args.keys.as_deref().unwrap_or_default(), args.format)
 }
 
-/// The keys at and below a dotted path.
+/// Lists the keys at and below a dotted path.
 fn list_keys_at(path: &str, format: ReportFormat) -> Outcome {
     let below = |key: &Key| {
         path.is_empty()

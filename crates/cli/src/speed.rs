@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         .finish(&origin, &answer, "tests", || format!("{}{}\n{}", head(&run), body(&run), answer.basis))
 }
 
-/// A line of CSV.
+/// A line of the CSV.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Line<'a> {
@@ -151,7 +151,7 @@ enum Line<'a> {
     },
 }
 
-/// The lines of the CSV: a line for each test, and one for the latency of -k.
+/// Lines of the CSV: one for each test, and one for the latency of -k.
 fn lines(run: &SpeedRun) -> Vec<Line<'_>> {
     let latency =
         run.report.latency.iter().map(|latency| Line::Latency { name: "read while write", latency });
@@ -202,7 +202,7 @@ fn head(run: &SpeedRun) -> String {
     text
 }
 
-/// The table, and under each test its breakdown and advice.
+/// Table of the tests, each with its breakdown and advice below it.
 fn body(run: &SpeedRun) -> String {
     let mut text = String::new();
     let mut folded = 0;
@@ -230,7 +230,7 @@ fn body(run: &SpeedRun) -> String {
     text
 }
 
-/// The erases of several blocks a call that are as fast as the first test, an erase.
+/// Tests of erases with several blocks per call that are as fast as the first test, if this is an erase.
 fn equal_erases(tests: &[Measured]) -> &[Measured] {
     let [first, others @ ..] = tests else { return &[] };
     let is_equal = |test: &&Measured| {
@@ -240,13 +240,13 @@ fn equal_erases(tests: &[Measured]) -> &[Measured] {
     others.get(..equal).unwrap_or_default()
 }
 
-/// Where 8 of 10 boards would be.
+/// Text of the 80 % interval, in which 8 of 10 boards are expected.
 fn interval(test: &Measured) -> String {
     let Some(interval) = test.interval else { return String::new() };
     match test.bytes {
         0 => format!("  80 % interval: {:.2} to {:.2} ms\n", interval.min, interval.max),
         _ => {
-            // flash_speed counts in whole milliseconds, which doubles what is over soon.
+            // flash_speed counts whole milliseconds, so the figure of a short test may be up to twice the exact one.
             let is_inside = interval.holds(test.printed_kib_s as f64);
             let of = if is_inside { "" } else { " of the exact figure" };
             format!("  80 % interval{of}: {:.0} to {:.0} KiB/s\n", interval.min, interval.max)
@@ -280,12 +280,12 @@ fn figure(test: &Measured, equal: &[Measured]) -> String {
     )
 }
 
-/// True when `flash_speed` prints 0 because its clock counts milliseconds.
+/// True if `flash_speed` prints 0, because its clock counts milliseconds.
 fn is_too_short(test: &Measured) -> bool {
     test.ns < 1_000_000
 }
 
-/// The figure as `flash_speed` prints it, or the exact figure of a test that is too short for it.
+/// Figure as `flash_speed` prints it, or the exact figure if the test is too short for `flash_speed`.
 pub(crate) fn kib_s(test: &Measured) -> String {
     if test.bytes == 0 {
         return format!("{:.2} ms", test.ns as f64 / 1e6);
@@ -298,7 +298,7 @@ fn breakdown(test: &Measured) -> String {
     bar.lines().fold(String::new(), |text, line| text + "  " + line + "\n")
 }
 
-/// Corrections of the ECC in a test or trace; empty where nothing was wrong.
+/// Text of the ECC corrections in a test or trace; empty if no bit was wrong.
 pub(crate) fn corrections(found: &Corrections, calls: u64) -> String {
     if *found == Corrections::default() {
         return String::new();
@@ -337,7 +337,7 @@ fn latency_line(latency: &Latency) -> String {
     )
 }
 
-/// A bar of a test.
+/// Bar of a test.
 pub(crate) fn bar(test: &Measured) -> BarRow {
     BarRow {
         label: test.name.clone(),

@@ -1,4 +1,4 @@
-//! The studies of `floatgate_lab::study` as subcommands.
+//! Studies of `floatgate_lab::study` as subcommands.
 
 use crate::common::{self, Outcome};
 use crate::output::{self, ReportFormat};
@@ -14,16 +14,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-/// Place of the studies in the list of commands: behind the first one.
+/// Position of the studies in the list of commands: after the first command.
 const PLACE: usize = 1;
 
-/// The option for pictures, of the studies that draw some.
+/// Option for pictures, in studies that draw them.
 const PLOT: &str = "plot";
 
-/// The option for one of the tables, of the studies that have several.
+/// Option for one of the tables, in studies with several tables.
 const TABLE: &str = "table";
 
-/// The command with a subcommand for each study.
+/// Adds a subcommand for each study to the command.
 pub(crate) fn with_studies(command: Command, studies: &[&dyn Registered]) -> Command {
     studies.iter().fold(command, |command, study| {
         let words: Vec<&'static str> = study.name().split(' ').collect();
@@ -56,12 +56,12 @@ fn subcommand(name: &'static str, study: &dyn Registered) -> Command {
         let plot = Arg::new(PLOT).long(PLOT).value_name(value).help(help);
         command = command.arg(plot.value_parser(value_parser!(PathBuf)));
     }
-    // The options of the format would replace what the command says about itself.
+    // The options of the format would replace the description of the command.
     let about = command.get_about().cloned();
     ReportFormat::augment_args(command).about(about.unwrap_or_default())
 }
 
-/// The study that a command line names, with its arguments.
+/// Study that a command line names, with its arguments.
 pub(crate) fn named<'a>(
     matches: &'a ArgMatches,
     studies: &[&'static dyn Registered],

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Largest specification, in bytes.
+/// Size of the largest specification, bytes.
 const MOST: u64 = 1 << 20;
 
 #[derive(clap::Args)]
@@ -79,7 +79,8 @@ enum FormatName {
 }
 
 impl Args {
-    /// The specification and the checkpoints to merge. Behind `--merge` the specification stands among them.
+    /// Specification, and checkpoints to merge. With `--merge`, the specification is one of the files after the
+    /// option.
     fn inputs(&self) -> Result<(&Path, Vec<PathBuf>), Failure> {
         if let Some(spec) = &self.spec {
             return Ok((spec, self.merge.clone()));
@@ -99,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let (spec_path, merge) = args.inputs()?;
     let text = read_text(spec_path, MOST, "name a specification in TOML")?;
     let spec = Spec::parse(&spec_path.display().to_string(), &text)?;
-    // Paths in a file start from its folder.
+    // Relative paths in a file start from its folder.
     let library = Library::built_in().in_folder(spec_path.parent().unwrap_or(Path::new("")));
     let evaluator = || Evaluator::new(Arc::new(library), &spec);
     let Some(path) = &args.output else { return run_shard(args, spec_path, &evaluator()?, &spec) };
@@ -146,7 +147,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::FAILURE)
 }
 
-/// Measures a share of the designs into its checkpoint.
+/// Measures a share of the designs, and stores it in its checkpoint.
 fn run_shard(args: &Args, spec_path: &Path, evaluator: &Evaluator, spec: &Spec) -> Outcome {
     let (Some(shard), Some(path)) = (args.shard, &args.checkpoint) else {
         return Err(Failure::new("there is no output", "name one with -o"));
@@ -166,7 +167,7 @@ fn run_shard(args: &Args, spec_path: &Path, evaluator: &Evaluator, spec: &Spec) 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures what the results do not have yet.
+/// Measures the designs that have no result yet.
 fn measure(args: &Args, evaluator: &Evaluator, results: &mut Results) -> Result<(), Failure> {
     signals::set_last_message(match &args.checkpoint {
         Some(path) => format!("interrupted: the same command goes on from {}", path.display()),

@@ -1,39 +1,40 @@
-//! Tables of text: columns where they fit, fewer columns where they do not, and a block of lines for each row where not even two fit.
+//! Tables as text: all columns if they fit, otherwise fewer columns, or a block of lines per row if not even two
+//! columns fit.
 
 use crate::terminal;
 use crate::wrap::{self, width, words};
 use std::fmt;
 use std::ops::RangeBounds;
 
-/// Between two columns.
+/// Number of spaces between two columns.
 const GAP: usize = 2;
 
-/// From this width on, a column holds prose that may be wrapped at spaces; what is shorter is a name or a number.
+/// Width from which the text of a column is prose that can be wrapped at spaces; shorter texts are names or numbers.
 const PROSE: usize = 28;
 
-/// A table as the whole command draws it.
+/// A table, in the layout of the whole command.
 ///
-/// In a pipe each row is one line of any length. On a terminal, prose is wrapped at spaces, and optional
-/// columns are left out where the last column would be too narrow. When the columns are still too wide,
-/// others are left out, too: first the minor ones in their order, then the inner ones from the right. A line below the table
-/// names them. Names and numbers are never broken.
+/// In a pipe each row is one line of any length. On a terminal, prose is wrapped at spaces, and optional columns are
+/// omitted if the last column would be too narrow. If the columns are still too wide, more columns are omitted: first
+/// the minor columns in their order, then the inner columns from the right. A line below the table names them. Names
+/// and numbers are never broken.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
     /// Columns that are aligned to the right.
     numbers: Vec<bool>,
-    /// Cells in red, by row and column.
+    /// Red cells, by row and column.
     red: Vec<(usize, usize)>,
-    /// Columns that may be left out, the first one first.
+    /// Columns that may be omitted, in the order of their omission.
     optional: Vec<usize>,
-    /// Columns that are left out before all others where the table does not fit, the least important one first.
+    /// Columns that are omitted before all others if the table does not fit, the least important first.
     minor: Vec<usize>,
-    /// Columns of the terminal.
+    /// Width of the terminal, columns; `None` in a pipe.
     limit: Option<usize>,
 }
 
-/// Least width of the last column, if it needs as much, for which optional columns are left out.
+/// Width of the last column below which optional columns are omitted, if its text is wider.
 const ROOMY: usize = 40;
 
 impl Table {
@@ -59,19 +60,19 @@ impl Table {
         self
     }
 
-    /// Leaves these columns out on a narrow terminal, the first one first.
+    /// Marks columns as optional on a narrow terminal, in the order of their omission.
     pub(crate) fn optional(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
         self.optional.extend(columns);
         self
     }
 
-    /// Leaves these columns out before all others where the table does not fit, the least important one first.
+    /// Marks columns that are omitted before all others if the table does not fit, the least important first.
     pub(crate) fn minor(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
         self.minor.extend(columns);
         self
     }
 
-    /// True when the last column has the width that it needs to be read.
+    /// True if the last column is wide enough to be read.
     fn is_roomy(&self) -> bool {
         let last = self.header.len().saturating_sub(1);
         let needed = self.rows.iter().filter_map(|row| row.get(last)).map(|cell| widest_line(cell)).max();
@@ -110,7 +111,7 @@ impl Table {
         fitted
     }
 
-    /// Some columns of the table.
+    /// The table with only these columns.
     fn of_columns(&self, columns: &[usize]) -> Self {
         let of = |cells: &Vec<String>| columns.iter().filter_map(|&at| cells.get(at).cloned()).collect();
         let place = |column: usize| columns.iter().position(|&at| at == column);
@@ -132,7 +133,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Shows a cell of the last row in red, where there are colours.
+    /// Marks a cell of the last row as red, if colours are used.
     pub(crate) fn red(&mut self, column: usize) {
         self.red.push((self.rows.len().saturating_sub(1), column));
     }
@@ -142,7 +143,7 @@ impl Table {
         (0..self.header.len()).map(move |column| (column, cells(column).map(String::as_str).collect()))
     }
 
-    /// The width that each column gets; none when the table is too wide whatever is wrapped.
+    /// Width of each column; `None` if the table is too wide even with wrapped texts.
     fn widths(&self) -> Option<Vec<usize>> {
         let header = |column: usize| self.header.get(column).map_or("", String::as_str);
         let most: Vec<usize> = self
@@ -173,7 +174,7 @@ impl Table {
         Some(widths)
     }
 
-    /// One line for each row, as wide as the cells are.
+    /// Widths for one line per row: those of the widest cells.
     fn unlimited(&self) -> Vec<usize> {
         let header = self.header.iter().map(|title| width(title));
         let cells = self
@@ -204,7 +205,7 @@ impl Table {
         Ok(())
     }
 
-    /// The lines of a row or of the header; the last line of a row has no end.
+    /// Draws the lines of a row or of the header; the last line has no line feed.
     fn draw_row(
         &self,
         cells: &[Vec<String>],
@@ -241,8 +242,8 @@ impl Table {
         if red { format!("\u{1B}[31m{text}\u{1B}[39m") } else { text.to_owned() }
     }
 
-    /// The table without the columns that it takes to fit, and the headings of those: the minor ones first, then inner ones from the right. `None` where not
-    /// even the first and one more fit.
+    /// The table without as many columns as necessary, and the headings of the omitted columns: the minor columns
+    /// first, then the inner columns from the right. `None` if the first column and one more do not fit.
     fn narrowed(&self) -> Option<(Self, Vec<&str>)> {
         let last = self.header.len().checked_sub(1)?;
         let inner = (1..last).rev().filter(|column| !self.minor.contains(column));
@@ -262,7 +263,7 @@ impl Table {
         None
     }
 
-    /// A block for each row: its first cell, and below it a line for each other cell.
+    /// Draws a block for each row: its first cell, and below it a line for each other cell.
     fn stack(&self, limit: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let titles = self.header.iter().skip(1).map(|title| width(title)).max().unwrap_or(0);
         for (number, row) in self.rows.iter().enumerate() {
@@ -311,18 +312,18 @@ fn widest_word(text: &str) -> usize {
     words(text).map(width).max().unwrap_or(0)
 }
 
-/// The least width of a cell: a line that is prose can be wrapped.
+/// Smallest width of a cell; lines of prose can be wrapped.
 fn least(text: &str) -> usize {
     let of = |line: &str| if width(line) > PROSE { widest_word(line).max(PROSE) } else { width(line) };
     text.lines().map(of).max().unwrap_or(0)
 }
 
-/// The lines of a cell as one.
+/// The lines of a cell, joined to one line.
 fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join("; ")
 }
 
-/// Lines of a cell, each of at most `limit` columns where words allow it.
+/// Lines of a cell with at most `limit` columns, unless a single word is longer.
 fn wrapped(text: &str, limit: usize) -> Vec<String> {
     let lines: Vec<String> = text.lines().flat_map(|line| wrap::wrapped(line, limit)).collect();
     if lines.is_empty() { vec![String::new()] } else { lines }
@@ -358,7 +359,7 @@ mod tests {
         for limit in 20..120 {
             let text = sample(Some(limit));
             let longest = text.lines().map(width).max().unwrap();
-            // The narrowest is a block with the longest word.
+            // The narrowest layout is a block with the longest word.
             assert!(longest <= limit.max(36), "{limit}:\n{text}");
             for whole in ["9 273 006", "65 000", "mt29f8g08maawc", "w35n01jw", "8 Gbit"] {
                 let is_left_out = text.ends_with("columns left out: cycles until failure");

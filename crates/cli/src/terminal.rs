@@ -1,4 +1,4 @@
-//! The terminal: its columns and colours, messages on stderr, progress.
+//! The terminal: its width and colours, messages on stderr, and progress bars.
 
 use crate::wrap;
 use clap::ValueEnum as _;
@@ -28,7 +28,8 @@ static COLOURS: AtomicU8 = AtomicU8::new(Colours::Auto as u8);
 /// True with `--quiet`.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Reads `--color` before the arguments are parsed, whose errors have colours, too. What is wrong with it is said by the parser.
+/// Reads `--color` before the arguments are parsed, because errors of the parser also have colours. The parser
+/// reports a wrong value.
 pub(crate) fn choose_colours(words: &[OsString]) {
     let words = words.iter().map(|word| word.to_str().unwrap_or_default()).take_while(|word| *word != "--");
     let words: Vec<&str> = words.collect();
@@ -44,12 +45,12 @@ pub(crate) fn choose_colours(words: &[OsString]) {
     }
 }
 
-/// Prints no remarks and no progress from here on.
+/// Disables notes and progress bars.
 pub(crate) fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// A progress bar, hidden with `--quiet`.
+/// Hides a progress bar if `--quiet` is given.
 pub(crate) fn unless_quiet(bar: ProgressBar) -> ProgressBar {
     if QUIET.load(Ordering::Relaxed) {
         bar.set_draw_target(ProgressDrawTarget::hidden());
@@ -57,14 +58,14 @@ pub(crate) fn unless_quiet(bar: ProgressBar) -> ProgressBar {
     bar
 }
 
-/// Prints a remark to stderr, unless `--quiet` is given.
+/// Prints a note to stderr, unless `--quiet` is given.
 pub(crate) fn print_note(text: &str) {
     if !QUIET.load(Ordering::Relaxed) {
         print_stderr(text);
     }
 }
 
-/// Prints to stderr. A message that cannot be printed is lost: there is no other place for it.
+/// Prints to stderr. A message that cannot be printed is lost, because there is no other output for it.
 pub(crate) fn print_stderr(text: &str) {
     let limit = columns_of(rustix::stdio::stderr());
     let text = harmless(text, colour_of_stderr());
@@ -72,7 +73,7 @@ pub(crate) fn print_stderr(text: &str) {
     let _ = io::stderr().lock().write_all(fitted.as_bytes());
 }
 
-/// A progress bar that shows the time, too.
+/// Progress bar that also shows the time.
 pub(crate) fn progress_bar(template: &str) -> ProgressBar {
     let bar = unless_quiet(ProgressBar::new(0));
     let style = ProgressStyle::with_template(template);
@@ -81,8 +82,8 @@ pub(crate) fn progress_bar(template: &str) -> ProgressBar {
     bar
 }
 
-/// A text for people: what stands in it may be a name or a title of anybody's, and a terminal obeys control characters. Ends of lines stay, and
-/// colours where there are some.
+/// Removes control characters, which a terminal would obey, from a text that may contain names or titles of unknown
+/// origin. Line feeds remain, and also colours if they are used.
 pub(crate) fn harmless(text: &str, has_colours: bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -112,12 +113,13 @@ fn is_terminal() -> bool {
     Output::stdout().is_ok_and(|out| out.file().is_terminal())
 }
 
-/// Columns of stdout: those of the terminal, or what COLUMNS says. None in a pipe: a line there may have any length.
+/// Width of stdout in columns: the width of the terminal, or the value of COLUMNS. `None` in a pipe, where lines can
+/// have any length.
 pub(crate) fn columns() -> Option<usize> {
     Output::stdout().ok().and_then(|out| columns_of(out.file()))
 }
 
-/// Columns of what is a terminal; its rows may be unknown.
+/// Width of a stream that is a terminal; the number of its rows may be unknown.
 fn columns_of(stream: impl AsFd) -> Option<usize> {
     let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col));
@@ -126,23 +128,24 @@ fn columns_of(stream: impl AsFd) -> Option<usize> {
         .map(|columns| if columns == 0 { COLUMNS_UNKNOWN } else { columns.max(COLUMNS_MIN) })
 }
 
-/// Columns of a terminal that reports a width of 0, which is to say that it does not know.
+/// Width of a terminal that reports 0 columns, which means that its width is unknown.
 const COLUMNS_UNKNOWN: usize = 80;
 
-/// Narrowest terminal that output is made for, in columns: below it, the longest names do not fit.
+/// Width of the narrowest terminal that output is designed for, columns. The longest names do not fit narrower
+/// terminals.
 const COLUMNS_MIN: usize = 20;
 
-/// Columns for drawings made of characters, such as bars and waterfalls.
+/// Width of drawings made of characters, such as bars and waterfalls, columns.
 pub(crate) fn width() -> usize {
     columns().unwrap_or(110).clamp(40, 400)
 }
 
-/// True when output is coloured: on a terminal, unless NO_COLOR is set.
+/// True if output is coloured: on a terminal, unless NO_COLOR is set.
 pub(crate) fn colour() -> bool {
     has_colours(is_terminal())
 }
 
-/// As [`colour`], of messages.
+/// As [`colour`], for messages on stderr.
 pub(crate) fn colour_of_stderr() -> bool {
     has_colours(io::stderr().is_terminal())
 }

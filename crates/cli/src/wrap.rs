@@ -1,6 +1,7 @@
-//! Lines that fit into the columns of a terminal: broken between words, never inside a number, a name or a unit.
+//! Lines that fit the width of a terminal. They are broken between words, and never inside a number, a name or a
+//! unit.
 
-/// Columns that a text takes. Escape sequences of colours take none.
+/// Width of a text in columns. Escape sequences of colours have no width.
 pub(crate) fn width(text: &str) -> usize {
     let mut columns = 0;
     let mut rest = text;
@@ -78,7 +79,7 @@ const PROGRAMS: [&str; 13] = [
     "ubiupdatevol ",
 ];
 
-/// As [`wrapped`]; a command line for a shell stays one line, so that it can be copied.
+/// As [`wrapped`]; a command line of a shell stays one line, so that it can be copied.
 fn wrapped_in_report(line: &str, limit: usize) -> Vec<String> {
     match PROGRAMS.iter().any(|program| line.trim_start().starts_with(program)) {
         true => vec![line.to_owned()],
@@ -86,7 +87,8 @@ fn wrapped_in_report(line: &str, limit: usize) -> Vec<String> {
     }
 }
 
-/// A report whose lines fit into `limit` columns. Lines that fit stay as they are, so that tables and drawings do.
+/// A report whose lines fit into `limit` columns. Lines that already fit are unchanged, and so are tables and
+/// drawings.
 pub(crate) fn fitted(text: &str, limit: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {

@@ -23,10 +23,10 @@ pub struct CpuProfile {
     /// Clock of the core.
     #[serde(with = "units::hz")]
     pub clock_hz: u64,
-    /// Time of a read from a device register, in ns; the core's usual value when absent.
+    /// Time of a read from a device register, in ns; the usual value of the core when absent.
     #[serde(default)]
     pub register_read_ns: Option<u32>,
-    /// Time of a write to a device register, in ns; the core's usual value when absent.
+    /// Time of a write to a device register, in ns; the usual value of the core when absent.
     #[serde(default)]
     pub register_write_ns: Option<u32>,
 }
@@ -35,19 +35,20 @@ pub struct CpuProfile {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DriverWork {
-    /// Instructions of an operation, cache misses included.
+    /// Number of instructions per operation, including cache misses.
     pub instructions: u32,
-    /// Register reads of an operation.
+    /// Number of register reads per operation.
     pub register_reads: u32,
-    /// Register writes of an operation.
+    /// Number of register writes per operation.
     pub register_writes: u32,
-    /// Register writes of an operation that wait for the previous write (Linux: `writel` on 32-bit ARM).
+    /// Number of register writes per operation that wait for the previous write (Linux: `writel` on 32-bit ARM).
     pub ordered_writes: u32,
-    /// Interrupts for which an operation waits, besides the one of `exec.interrupt` or `op_cost.interrupt`.
+    /// Number of interrupts that an operation waits for, in addition to the interrupt of `exec.interrupt` or
+    /// `op_cost.interrupt`.
     pub interrupts: u32,
-    /// Work for each word from the chip.
+    /// Work for each word that the CPU reads from the chip.
     pub rx: Option<WordWork>,
-    /// Work for each word to the chip.
+    /// Work for each word that the CPU writes to the chip.
     pub tx: Option<WordWork>,
     /// Work for each word that the CPU reads from the memory window.
     pub mapped_rx: Option<WordWork>,
@@ -59,18 +60,18 @@ pub struct DriverWork {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WordWork {
-    /// Bytes of a word.
+    /// Size of a word in bytes.
     pub bytes: u8,
-    /// Register reads of a word.
+    /// Number of register reads per word.
     #[serde(default)]
     pub register_reads: u32,
-    /// Register writes of a word.
+    /// Number of register writes per word.
     #[serde(default)]
     pub register_writes: u32,
-    /// Register writes of a word that wait for the previous write (Linux: `writel` on 32-bit ARM).
+    /// Number of register writes per word that wait for the previous write (Linux: `writel` on 32-bit ARM).
     #[serde(default)]
     pub ordered_writes: u32,
-    /// Instructions of a word.
+    /// Number of instructions per word.
     #[serde(default)]
     pub instructions: u32,
 }

@@ -31,14 +31,14 @@ use std::sync::Arc;
 pub enum EngineKind {
     /// No ECC is computed.
     None,
-    /// In the chip, which reports the result in its status. Costs nothing beyond the chip's longer tR.
+    /// In the chip, which reports the result in its status, at no cost beyond its longer tR.
     #[default]
     OnDie,
-    /// In the controller, while data passes: only the latency after the last byte shows.
+    /// In the controller, during the transfer, at the cost of a latency after the last byte.
     Pipelined,
-    /// On the host, in an engine of its own through which each page passes.
+    /// In a separate engine on the host, through which each page passes in an extra transfer.
     External,
-    /// On the CPU.
+    /// On the CPU of the host.
     Software,
 }
 
@@ -46,9 +46,9 @@ pub enum EngineKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algo {
-    /// Hamming: 1 bit per 256 or 512 bytes.
+    /// Hamming, which corrects 1 bit per 256 or 512 bytes.
     Hamming,
-    /// BCH: any number of bits.
+    /// BCH, which corrects any number of bits.
     Bch,
 }
 
@@ -59,9 +59,10 @@ pub enum Reports {
     /// Number of wrong bits in each step.
     #[default]
     Bits,
-    /// Only whether the bitflip threshold was reached. MTD users then see either no bitflips or as many as the threshold.
+    /// Whether the bitflip threshold was reached, so that MTD users see either no bitflips or as many as the
+    /// threshold.
     Threshold,
-    /// Only whether it could be corrected. MTD users never see bitflips: nothing is scrubbed in time.
+    /// Whether the page could be corrected, so that MTD users never see bitflips and do not scrub in time.
     PassFail,
 }
 
@@ -71,25 +72,28 @@ pub enum Reports {
 pub struct EccProfile {
     /// Place at which the ECC is computed.
     pub engine: EngineKind,
-    /// Bits corrected per step; what the chip asks for when absent.
+    /// Number of bits corrected per step; the requirement of the chip when absent.
     pub strength: Option<u32>,
-    /// Bytes per step; what the chip asks for when absent.
+    /// Size of a step in bytes; the requirement of the chip when absent.
     #[serde(with = "optional_bytes")]
     pub step_bytes: Option<u32>,
-    /// The code; Hamming for 1 bit per 256 or 512 bytes and BCH for more when absent.
+    /// Error-correcting code; when absent, Hamming for 1 bit per 256 or 512 bytes, and BCH for more bits.
     pub algo: Option<Algo>,
-    /// Start of the engine, per page; for a pipelined one the latency after the last byte. In us; the host's for an external
-    /// engine when absent, 0 for the others.
+    /// Time to start the engine for a page, in us; for a pipelined engine, its latency after the last byte. When
+    /// absent, an external engine takes the time of the host (`host.external_ecc`), and other engines take 0.
     #[serde(with = "optional_us")]
     pub setup_us: Option<Nanos>,
-    /// Encoding, in ns per 1000 bytes (external and software); what the host takes when absent.
+    /// Time of an external or software engine to encode data, in ns per 1000 bytes; computed from the host's keys
+    /// when absent.
     pub encode_ns_per_kb: Option<u32>,
-    /// Decoding of clean data, in ns per 1000 bytes (external and software); what the host takes when absent.
+    /// Time of an external or software engine to decode data without wrong bits, in ns per 1000 bytes; computed from
+    /// the host's keys when absent.
     pub decode_ns_per_kb: Option<u32>,
-    /// Finding and correcting, per wrong bit, in us; what the host takes for the software engine and 0 for others when absent.
+    /// Time to find and correct one wrong bit, in us. When absent, the time of a software engine is computed from the
+    /// host's keys, and other engines take 0.
     #[serde(with = "optional_us")]
     pub correct_us_per_bit: Option<Nanos>,
-    /// Report of the engine on its result.
+    /// Information that the engine reports about a corrected page.
     pub reports: Reports,
 }
 

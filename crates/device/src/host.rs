@@ -9,43 +9,46 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostProfile {
-    /// Each MTD call: system call, locks, MTD core.
+    /// CPU time of each MTD call, in us: system call, locks, MTD core.
     #[serde(with = "units::us")]
     pub call_us: Nanos,
-    /// Each page within a call: driver code between operations.
+    /// CPU time for each page of a call, in us: driver code between operations.
     #[serde(with = "units::us")]
     pub page_us: Nanos,
-    /// Copying between the caller's buffer and the driver's, in ns per 1000 bytes (Linux's mtdchar copies once, its SPI NAND
-    /// layer once more).
+    /// Time to copy data between the buffers of caller and driver, in ns per 1000 bytes (in Linux mtdchar copies
+    /// once, and the SPI NAND layer once more).
     pub copy_ns_per_kb: u32,
-    /// Added to each sleep of 10 us or more and to each wait for an interrupt: the CPU leaves an idle state, the thread is
-    /// scheduled (Linux spins below 10 us).
+    /// Time that each sleep of 10 us or more and each wait for an interrupt takes in addition, in us: the CPU leaves
+    /// an idle state, and the thread is scheduled. Linux spins below 10 us.
     #[serde(with = "units::us")]
     pub wakeup_us: Nanos,
-    /// From the release of a lock until a thread that polls takes it again, in us: the moment in which another one may get it.
+    /// Time from the release of a lock until a polling thread takes the lock again, in us; another thread can take
+    /// the lock in this time.
     #[serde(with = "units::us")]
     pub relock_us: Nanos,
-    /// Mean time of one instruction in ECC code, in ps: what the software ECC engine costs follows from it (BCH only where `bch` is not
-    /// given), and what filesystems give the CPU to do. 0 when unknown.
+    /// Mean time of one instruction in ECC code, in ps; 0 if unknown. The costs of the software ECC engine (for BCH
+    /// only if `bch` is absent) and the CPU time of filesystems are computed from it.
     pub instruction_ps: u32,
-    /// Time until a line of 32 bytes that is not in the data cache has come from memory, in ns: codecs with large tables are slow where it
-    /// is long. 0 when unknown.
+    /// Time to fetch a line of 32 bytes from memory after a miss of the data cache, in ns; 0 if unknown. A long time
+    /// makes codecs with large tables slow.
     pub cache_miss_ns: u32,
-    /// Copying from the kernel to a program (Linux: `copy_to_user`), in ns per 1000 bytes. 0: follows from `instruction_ps` and `cache_miss_ns`.
+    /// Time to copy data from the kernel to a program (Linux: `copy_to_user`), in ns per 1000 bytes; 0 to compute it
+    /// from `instruction_ps` and `cache_miss_ns`.
     pub copy_to_user_ns_per_kb: u32,
-    /// Copying from a program to the kernel (Linux: `copy_from_user`), in ns per 1000 bytes. 0: follows from `instruction_ps` and
-    /// `cache_miss_ns`.
+    /// Time to copy data from a program to the kernel (Linux: `copy_from_user`), in ns per 1000 bytes; 0 to compute
+    /// it from `instruction_ps` and `cache_miss_ns`.
     pub copy_from_user_ns_per_kb: u32,
-    /// LZO compresses as it did before Linux 3.9: it looks for a match at each byte, also where it has found none for long, and it does not
-    /// clear its table of 64 KiB. Random bytes take it four times as long as the one of today, zeros a little less.
+    /// True if LZO compresses as before Linux 3.9: it looks for a match at each byte, even after many bytes without a
+    /// match, and does not clear its table of 64 KiB. Random bytes then take four times as long as with the LZO of
+    /// today, and zeros a little less.
     pub lzo_before_linux_3_9: bool,
-    /// CPU cycles that Linux's BCH encoder takes on this core.
+    /// Number of CPU cycles of Linux's BCH encoder on this core.
     pub bch: BchCycles,
-    /// The host runs firmware of its own, without Linux: it has neither UBI, UBIFS nor JFFS2.
+    /// True if the host runs firmware instead of Linux: it has no UBI, UBIFS or JFFS2.
     pub firmware: bool,
-    /// The costs of host and controller are those of another board: the intervals of figures are wide.
+    /// True if the costs of host and controller come from another board; the intervals of figures are then wide.
     pub unmeasured: bool,
-    /// An ECC engine of the SoC beside its memory controllers.
+    /// ECC engine of the SoC, separate from its memory controllers.
     pub external_ecc: ExternalEcc,
 }
 
@@ -55,12 +58,12 @@ pub struct HostProfile {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BchCycles {
-    /// Clock of the CPU; 0 when its cycles were not counted.
+    /// Clock of the CPU, in Hz; 0 if the cycles of this CPU were not counted.
     #[serde(with = "units::hz")]
     pub clock_hz: u64,
-    /// Cycles for each 32 bits of data.
+    /// Number of cycles per 32-bit word of data.
     pub word: u32,
-    /// Cycles for each 32 bits of data and each 32-bit word that the ECC bytes of a step fill.
+    /// Number of cycles per 32-bit word of data, for each 32-bit word that the ECC bytes of a step fill.
     pub ecc_word: u32,
 }
 
@@ -80,10 +83,10 @@ impl BchCycles {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExternalEcc {
-    /// Starting the engine and waiting for its interrupt, per page, in us.
+    /// Time to start the engine for a page and to wait for its interrupt, in us.
     #[serde(with = "units::us")]
     pub setup_us: Nanos,
-    /// Data through the engine, in ns per 1000 bytes.
+    /// Time of the engine for data, in ns per 1000 bytes.
     pub ns_per_kb: u32,
 }
 

@@ -1,7 +1,7 @@
 //! Resources as timelines, and the foreground thread that waits for them.
 //!
-//! A die, a bus, an ECC engine, a CPU: each is a [`Timeline`]. An operation reserves the resources that it needs; its end is the
-//! latest of their ends. The [`Host`] is the thread whose elapsed time is accounted. Every step of its clock is booked under one
+//! Each die, bus, ECC engine and CPU is a [`Timeline`]. An operation reserves the resources that it needs, and ends when the last
+//! reservation ends. The [`Host`] is the thread whose elapsed time is accounted. Every step of its clock is booked under one
 //! [`Phase`], so that the breakdown adds up by construction.
 
 use crate::spi::Transfer;
@@ -171,8 +171,9 @@ impl Host {
         self.take_record().spans
     }
 
-    /// Starts an operation that was requested at `now`. A later `now` advances the clock without booking, because the caller did
-    /// other work. An earlier one (a second thread, while the first still works) is booked as waiting.
+    /// Starts an operation that was requested at `now`. If `now` is later than the clock, the clock advances without booking,
+    /// because the caller did other work. If `now` is earlier (a second thread calls while the first works), the difference is
+    /// booked as waiting.
     #[inline]
     pub fn resume(&mut self, now: Instant) {
         self.spent.add(Phase::Waiting, self.now.since(now));
@@ -199,7 +200,8 @@ impl Host {
         self.now = end;
     }
 
-    /// Books the thread's time until `end` under `phase`, without a span of a resource; the working resource has its own span.
+    /// Books the thread's time until `end` under `phase` without recording a span. The resource that works in this time records
+    /// its own span.
     #[inline]
     pub fn pass_until(&mut self, end: Instant, phase: Phase) {
         if end > self.now {
@@ -227,7 +229,7 @@ impl Host {
         }
     }
 
-    /// A second thread that starts now, and records if this thread does.
+    /// Creates a second thread that starts now. It records spans if this thread records them.
     #[must_use]
     pub fn fork(&self) -> Self {
         Self { now: self.now, record: self.record.as_ref().map(|_| Record::default()), ..Self::default() }

@@ -188,10 +188,10 @@ pub mod bytes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, try_from = "AnyTypMaxUs")]
 pub struct TypMaxUs {
-    /// Typical time: what the simulated chip takes.
+    /// Typical time, which the simulated chip takes.
     #[serde(with = "us")]
     pub typ: Nanos,
-    /// Guaranteed maximum: what drivers base their timeouts on.
+    /// Guaranteed maximum, from which drivers derive their timeouts.
     #[serde(with = "us")]
     pub max: Nanos,
 }

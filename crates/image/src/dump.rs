@@ -1,4 +1,4 @@
-//! One node or header, field by field, with names as in `docs/spec`. Works in damaged images too.
+//! Dump of one node or header, field by field, with the names in `docs/spec`. Damaged images are supported.
 
 use super::format::{any_node, structure};
 pub use super::report::{Area, DumpTarget, Dumped, Field};
@@ -7,10 +7,10 @@ use crate::ImageError;
 use crate::image::Image;
 use crate::words::count;
 
-/// Finds what is wanted in an image.
+/// Finds the requested structure in an image.
 ///
 /// # Errors
-/// The image cannot be read, what is wanted is not there.
+/// The image cannot be read, or does not contain the structure.
 pub fn dump(image: &Image, selection: &Selection, wanted: &DumpTarget) -> Result<Vec<Dumped>, ImageError> {
     if let DumpTarget::At(at) = *wanted {
         return Ok(vec![at_byte(image, at)?]);

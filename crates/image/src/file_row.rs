@@ -1,26 +1,26 @@
-//! Attributes of a file in an image, as JSON has them.
+//! Attributes of a file in an image, in the form of the JSON.
 
 use crate::words::show_name;
 use floatgate_stack::fs::{Attributes, FileType, Timestamp};
 use serde::Serialize;
 
-/// A file of an image with its attributes, as JSON has it.
+/// A file of an image with its attributes, in the form of the JSON.
 #[derive(Serialize)]
 pub struct FileRow {
     /// The path from the root; bytes that are not UTF-8 as `\xNN`.
     pub path: String,
     /// Inode number.
     pub inode: u32,
-    /// Word for the type: `file`, `directory`, `symlink` and so on.
+    /// Name of the type: `file`, `directory`, `symlink` and so on.
     #[serde(rename = "type")]
     pub file_type: &'static str,
     /// Permission bits, as a number.
     pub permissions: u32,
     /// Number of names.
     pub links: u32,
-    /// Owner's number.
+    /// User ID of the owner.
     pub uid: u32,
-    /// Group's number.
+    /// Group ID.
     pub gid: u32,
     /// Size in bytes.
     pub size: u64,
@@ -41,7 +41,7 @@ pub struct FileRow {
 }
 
 impl FileRow {
-    /// The row of the file at `path`; `target` is where a symbolic link points.
+    /// Row of the file at `path`; `target` is the target of a symbolic link.
     pub fn new(path: String, attributes: &Attributes, target: Option<&[u8]>) -> Self {
         Self {
             path,

@@ -1,6 +1,6 @@
-//! All operations of this crate on untrusted bytes. Fuzzers call this, and tests with damaged images.
+//! All operations of this crate on untrusted bytes, for fuzzers and for tests with damaged images.
 //!
-//! Nothing comes back: what counts is that each of these ends, without a panic, in time and memory that the length of the bytes
+//! The operations return nothing. Each must end without a panic, with time and memory that the length of the input
 //! bounds.
 
 use std::io::{self, Write};
@@ -25,13 +25,13 @@ use crate::image::{Access, Image};
 use crate::report::At;
 use crate::selection::Selection;
 
-/// Work that one input may cause at most.
+/// Largest amount of work for one input.
 const LIMITS: ExtractLimits = ExtractLimits { bytes: 64 << 20, entries: 20_000, depth: 32 };
 
-/// Bytes of the largest node that is mended.
+/// Size of the largest node whose CRC is corrected, bytes.
 const NODE_MAX: usize = 8 << 10;
 
-/// Gives all headers of PEBs and all nodes in these bytes good CRCs, so that what is changed in them is believed.
+/// Writes good CRCs to all headers of PEBs and all nodes in these bytes, so that changes in them are accepted.
 pub fn mend(bytes: &mut [u8]) {
     for at in (0..bytes.len()).step_by(8) {
         let Some(rest) = bytes.get_mut(at..) else { break };
@@ -48,8 +48,8 @@ pub fn mend(bytes: &mut [u8]) {
     }
 }
 
-/// Gives the nodes of a JFFS2 in these bytes good CRCs: of header, fields, name and data, where the lengths
-/// in them allow.
+/// Writes good CRCs to the JFFS2 nodes in these bytes: the CRCs of header, fields, name and data, if the
+/// lengths in them allow it.
 pub fn mend_jffs2(bytes: &mut [u8]) {
     for at in (0..bytes.len()).step_by(4) {
         let node = &mut bytes[at..];
@@ -92,7 +92,7 @@ fn mend_jffs2_node(node: &mut [u8], endian: Endian) {
         Some(6) => seal(node, 0..24, 28),
         Some(8) => {
             let name_len = node.get(21).map_or(0, |&len| usize::from(len));
-            // Values of the tests are short.
+            // Values in the tests are short.
             let value_len = node.get(22..24).map_or(0, |len| usize::from(len[0] | len[1]));
             seal(node, 32..33 + name_len + value_len, 24);
             seal(node, 0..28, 28);
@@ -102,7 +102,7 @@ fn mend_jffs2_node(node: &mut [u8], endian: Endian) {
     }
 }
 
-/// Looks for images in these bytes as they are, and with the nodes of a JFFS2 among them mended; reads all of them.
+/// Searches these bytes for images, and reads all of them, both unchanged and with good CRCs in the JFFS2 nodes.
 pub fn jffs2(bytes: &[u8]) {
     image(bytes);
     let mut mended = bytes.to_vec();
@@ -110,8 +110,8 @@ pub fn jffs2(bytes: &[u8]) {
     image(&mended);
 }
 
-/// Attaches flash with these contents, of one of four geometries by the first byte: in every way for reading, and once for writing, after
-/// which each volume is written.
+/// Attaches flash with these contents and one of four geometries, which the first byte selects. It is attached in
+/// every way for reading, and once for writing, after which each volume is written.
 pub fn attach(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else { return };
     let geometry: fn(u32) -> Geometry = match choice % 4 {
@@ -138,7 +138,7 @@ pub fn attach(bytes: &[u8]) {
         let page = vec![0x5A; geometry(1).write_bytes.max(64) as usize];
         let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
         for volume in &volumes {
-            // Whether it can be written is not the question.
+            // The write may fail.
             let _ = ubi.change_leb(volume.id, 0, &page);
         }
         let _ = ubi.detach();
@@ -159,8 +159,8 @@ fn read_volumes(mut ubi: Ubi<StoreFlash<Vec<u8>>>) {
     }
 }
 
-/// Mounts a bare UBIFS and reads all of it: strictly, after a recovery in memory, and what is left of it. LEBs are of 15,872 bytes, or of
-/// as many as the superblock says.
+/// Mounts a bare UBIFS and reads all of it: strictly, after a recovery in memory, and from its readable parts. LEBs
+/// have 15,872 bytes, or the size in the superblock.
 pub fn mount(bytes: &[u8]) {
     let word =
         |at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes);
@@ -190,7 +190,7 @@ fn read_all(volume: impl Volume + 'static, options: &MountOptions) {
     let _ = fs.unmount();
 }
 
-/// Looks for images in a file with these contents, describes them and extracts all of them.
+/// Searches a file with these contents for images, describes them and extracts all of them.
 pub fn image(bytes: &[u8]) {
     let Ok(file) = file_of(bytes) else { return };
     let Ok(image) = Image::over(file, Access::Read) else { return };
@@ -208,7 +208,7 @@ pub fn image(bytes: &[u8]) {
     }
 }
 
-/// Makes the map of a dump with these contents.
+/// Creates the map of a dump with these contents.
 pub fn map(bytes: &[u8]) {
     let Ok(file) = file_of(bytes) else { return };
     let Ok(image) = Image::over_any(file, crate::FlashSizes::default()) else { return };
@@ -216,7 +216,7 @@ pub fn map(bytes: &[u8]) {
     assert!(map.top().map(|part| part.len).sum::<u64>() == map.size, "a byte is in no part, or in two");
 }
 
-/// Lists old nodes, and extracts what there was at some of their moments.
+/// Lists old nodes, and extracts the state at several of their points in time.
 fn go_back(image: &Image, selection: &Selection) {
     let Ok(revisions) = history(image, selection) else { return };
     let chosen = revisions.iter().step_by(revisions.len() / 3 + 1);
@@ -243,19 +243,20 @@ fn file_of(bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads these bytes as a YAFFS2, whatever they begin with.
+/// Reads these bytes as a YAFFS2, even if their start is not one.
 pub fn yaffs(bytes: &[u8]) {
     whole(crate::map::Kind::Yaffs, bytes);
 }
 
-/// Reads these bytes as a partition under the wear levelling of ESP-IDF, with good CRCs of its configuration and states, too.
+/// Reads these bytes as a partition with ESP-IDF's wear levelling, also with good CRCs of its configuration and
+/// states.
 pub fn wear_levelling(bytes: &[u8]) {
     whole(crate::map::Kind::WearLevelled, bytes);
     let mut mended = bytes.to_vec();
     let sum = |bytes: &[u8]| (!crc::ubi_update(0, bytes)).to_le_bytes();
     for at in (0..mended.len()).step_by(4096) {
         let Some(sector) = mended.get_mut(at..).filter(|sector| sector.len() >= 64) else { break };
-        // The configuration holds the size of a sector where a state has the number of turns.
+        // The configuration has the sector size at the position of the number of turns in a state.
         let (covered, place) = if sector[8..12] == 4096_u32.to_le_bytes() { (32, 32) } else { (60, 60) };
         let own = sum(&sector[..covered]);
         sector[place..place + 4].copy_from_slice(&own);
@@ -272,7 +273,7 @@ fn whole(kind: crate::map::Kind, bytes: &[u8]) {
     let _ = crate::extract::target::Extracting::run(Box::new(files), &mut Nowhere, &LIMITS, &|_| {});
 }
 
-/// Reads a filesystem that is only read, whatever format begins these bytes or stands somewhere in them.
+/// Reads a read-only filesystem of any format that begins at the start of these bytes or within them.
 pub fn readonly(bytes: &[u8]) {
     let Ok(file) = file_of(bytes) else { return };
     let Ok(image) = Image::over_any(file, crate::FlashSizes::default()) else { return };

@@ -1,4 +1,4 @@
-//! The contents of an image, and the commands that make one like it.
+//! Contents of an image, and the commands that create a similar one.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use crate::oob::Corrected;
 use crate::selection::{Chosen, Selection};
 use crate::words::count;
 
-/// Remark on the parts of an image that a description leaves out.
+/// Note about the parts of an image that a description does not include.
 const NOT_READ: &str = "names and data of files were not read: `floatgate image check` reads them";
 
 /// Contents of a file: images, volumes and filesystems.
@@ -28,9 +28,9 @@ pub struct ImageInfo {
     pub images: Vec<OneImage>,
     /// Results of the ECC, for a dump with OOB.
     pub ecc: Option<Corrected>,
-    /// Every byte is FFh: erased flash.
+    /// True if every byte is FFh: erased flash.
     pub erased: bool,
-    /// No ECC code explains the OOB of pages that an image is in: wrong bits in them were not corrected.
+    /// True if no ECC code explains the OOB of an image's pages, so that wrong bits were not corrected.
     pub is_uncorrected: bool,
 }
 
@@ -42,19 +42,19 @@ impl ImageInfo {
     }
 }
 
-/// Looks at all that a file holds.
+/// Describes all contents of a file.
 ///
 /// # Errors
-/// The file cannot be read. Damage inside is part of the report.
+/// The file cannot be read. Damage is part of the report.
 pub fn info(image: &Image) -> Result<ImageInfo, ImageError> {
     selected_info(image, &Selection::default())
 }
 
-/// As [`info`], of the image and the volume that are meant, if any are. Filesystems with authentication are read as a whole and
-/// verified.
+/// As [`info`], for the selected image and volume, if there is a selection. Filesystems with authentication are
+/// completely read and verified.
 ///
 /// # Errors
-/// The file cannot be read; what is meant is not there. What is not authentic is part of the report.
+/// The file cannot be read, or the selection does not exist. Data that is not authentic is part of the report.
 pub fn selected_info(image: &Image, selection: &Selection) -> Result<ImageInfo, ImageError> {
     let found = match selection.offset {
         Some(_) => vec![image.choose(selection)?],
@@ -70,7 +70,7 @@ pub fn selected_info(image: &Image, selection: &Selection) -> Result<ImageInfo, 
     Ok(ImageInfo { images, ecc, erased: false, is_uncorrected })
 }
 
-/// Leaves only the volumes of a name or number, and the images that have one.
+/// Removes all volumes except those with this name or number, and all images without such a volume.
 fn keep_volume(images: &mut Vec<OneImage>, wanted: &str) -> Result<(), ImageError> {
     let mut names = Vec::new();
     images.retain_mut(|image| image.keep_volume(wanted, &mut names));
@@ -92,7 +92,7 @@ impl fmt::Display for ImageInfo {
         if let Some(ecc) = &self.ecc {
             show_ecc(f, ecc)?;
         }
-        // In front: people copy the end, a recipe, into a file.
+        // These lines are first, because users copy the end (a recipe) to a file.
         if !self.images.is_empty() {
             writeln!(f, "{NOT_READ}")?;
         }
@@ -110,10 +110,10 @@ fn show_ecc(f: &mut fmt::Formatter<'_>, ecc: &Corrected) -> fmt::Result {
             if is_one { String::new() } else { format!("byte {offset} ({offset:#x}), {len} bytes: ") };
         writeln!(f, "  {place}{}", outcome_text(outcome))?;
     }
-    // An image that begins within a page is behind bytes that a controller has put there.
+    // An image that begins within a page follows bytes of a controller.
     let is_shifted = !ecc.offset.is_multiple_of(u64::from(ecc.pages.stride()));
     if is_shifted || ecc.regions.iter().any(|region| region.interleaves) {
-        // Without its layout the ECC bytes would stay among the data.
+        // Without the layout, the ECC bytes would remain in the data.
         writeln!(
             f,
             "  other bytes are before or between the data; to show the layout, which `floatgate ecc decode` needs:"
@@ -123,7 +123,7 @@ fn show_ecc(f: &mut fmt::Formatter<'_>, ecc: &Corrected) -> fmt::Result {
         writeln!(f, "  to take the OOB out without correcting anything:")?;
         writeln!(f, "    {}", strip_command(&ecc.pages))?;
     }
-    // Of a dump with bad blocks what follows one would be written a block behind its place.
+    // In a dump with bad blocks, data after a bad block would be written one block too late.
     if ecc.bad_blocks.is_empty() {
         writeln!(f, "  to write it as it is, ECC bytes included, onto erased flash:")?;
         writeln!(f, "    nandwrite -n -o /dev/mtd0 DUMP")?;

@@ -13,10 +13,10 @@ use crate::report::Loss;
 use crate::selection::Selection;
 use crate::words::show_path;
 
-/// Beginning of the names of directories and files that a repair makes for files that have lost theirs.
+/// Prefix of the names that a repair gives to directories and files without a name.
 const LOST: &str = "lost";
 
-/// The highest number of nanoseconds beside seconds.
+/// Largest number of nanoseconds in a time.
 const NANOSECONDS: u32 = 999_999_999;
 
 /// A file as an extraction restores it.
@@ -27,20 +27,20 @@ struct Item {
     changed: (i64, u32),
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
     target: Option<Vec<u8>>,
-    /// Hash of the contents, where holes are zeros.
+    /// Hash of the contents, with zeros for holes.
     contents: u64,
 }
 
-/// Files that an extraction restores, by their paths.
+/// Files that an extraction restores, by path.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     items: BTreeMap<String, Item>,
-    /// Paths of which something is lost.
+    /// Paths with losses.
     damaged: BTreeSet<String>,
 }
 
 impl Inventory {
-    /// Extracts an image to nowhere; nothing of one that cannot be read.
+    /// Extracts an image without writing it; an unreadable image has no files.
     pub(crate) fn of(image: &Image, selection: &Selection) -> Self {
         let mut inventory = Self::default();
         let extracted = Extractions::open(image, selection)
@@ -51,20 +51,21 @@ impl Inventory {
         inventory
     }
 
-    /// True when there is anything but a root directory.
+    /// True if there are files other than the root directory.
     pub(crate) fn has_files(&self) -> bool {
         self.items.len() > 1
     }
 
-    /// True when files were restored here, and none there. They may have other names there: a lost name is written anew.
+    /// True if this inventory has files, and the other has none. Names can differ, because a repair creates new names
+    /// for lost ones.
     pub(crate) fn is_lost_in(&self, other: &Self) -> bool {
         self.has_files() && !other.has_files()
     }
 
-    /// Files that are restored wholly here, and not there. What is `known` to be lost is left out.
+    /// Files that are completely restored here, but not in `other`. Losses in `known` are omitted.
     pub(crate) fn missing_in(&self, other: &Self, known: &[Loss]) -> Vec<Loss> {
         let known: BTreeSet<&str> = known.iter().map(|loss| loss.path.as_str()).collect();
-        // Within several volumes a path begins with the name of its volume.
+        // With several volumes, a path begins with the name of its volume.
         let is_known = |path: &str| {
             let below = path.match_indices('/').nth(1).map_or("", |(at, _)| &path[at..]);
             known.contains(path) || known.contains(below)
@@ -97,7 +98,7 @@ impl Inventory {
         let item = Item {
             mode: attributes.mode,
             owner: (attributes.uid, attributes.gid),
-            // A repair makes impossible nanoseconds possible.
+            // A repair replaces invalid nanoseconds.
             changed: (attributes.mtime.seconds, attributes.mtime.nanoseconds.min(NANOSECONDS)),
             xattrs: entry.xattrs.to_vec(),
             target: entry.target.map(<[u8]>::to_vec),
@@ -108,7 +109,7 @@ impl Inventory {
     }
 }
 
-/// Hash of the contents of a file, whatever of its zeros is stored.
+/// Hash of the contents of a file. It does not depend on whether zeros are stored or holes.
 fn hash(contents: &mut dyn Contents) -> u64 {
     let mut hasher = DefaultHasher::new();
     contents.size().hash(&mut hasher);
@@ -132,7 +133,8 @@ impl Target for Inventory {
     }
 
     fn file(&mut self, entry: &Entry<'_>, contents: &mut dyn Contents) -> io::Result<Vec<String>> {
-        // A volume without a filesystem, which has no inode: a repair copies its LEBs and says which are lost.
+        // The entry is a volume without a filesystem, which has no inode. A repair copies its LEBs, and reports lost
+        // ones.
         if entry.attributes.inode == 0 {
             return Ok(Vec::new());
         }

@@ -1,4 +1,4 @@
-//! Files of a directory in an image with their attributes, as `ls` lists them.
+//! Files of a directory in an image with their attributes, for `ls`.
 
 use crate::FileRow;
 use crate::walk::{Walk, WalkError};
@@ -12,15 +12,15 @@ pub struct Listed {
     pub path: String,
     /// Attributes of its inode.
     pub attributes: Attributes,
-    /// Target of a symbolic link; `None` also where it is encrypted.
+    /// Target of a symbolic link; `None` if there is none, or if it is encrypted.
     pub target: Option<Vec<u8>>,
 }
 
 impl Listed {
-    /// The file with inode number `inode`, at the names of `path`.
+    /// File with inode number `inode` and the names in `path`.
     ///
     /// # Errors
-    /// An inode that cannot be read.
+    /// The inode cannot be read.
     pub fn read(fs: &mut dyn FileSystem, path: &[Vec<u8>], inode: u32) -> Result<Self, Error> {
         let attributes = fs.attributes(inode)?;
         let readable = attributes.file_type == FileType::Symlink && !attributes.is_encrypted();
@@ -29,25 +29,26 @@ impl Listed {
         Ok(Self { path: path.join("/"), attributes, target })
     }
 
-    /// The file as JSON has it.
+    /// File in the form of the JSON.
     pub fn row(&self) -> FileRow {
         FileRow::new(self.path.clone(), &self.attributes, self.target.as_deref())
     }
 }
 
-/// Files of a directory, and what was left out: directories that were not entered, and what cannot be read.
+/// Files of a directory, and omitted files: directories that were not entered, and unreadable files.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// The files, by directory and name.
+    /// Files, sorted by directory and name.
     pub files: Vec<Listed>,
-    /// Names of each file or directory that was left out, from the root, and the reason.
+    /// Path of each omitted file or directory, from the root, with the reason.
     pub refused: Vec<(Vec<Vec<u8>>, WalkError)>,
 }
 
-/// Lists the file at `path`, or the entries of the directory there; with `recursive` also those of all directories below.
+/// Lists the file at `path`, or the entries of the directory at `path`; with `recursive` also the entries of all
+/// directories below.
 ///
 /// # Errors
-/// A path that is not there, or whose own nodes cannot be read.
+/// The path does not exist, or its nodes cannot be read.
 pub fn list(fs: &mut dyn FileSystem, path: &[u8], recursive: bool) -> Result<Listing, Error> {
     let inode = fs.resolve(path)?;
     let base: Vec<Vec<u8>> =

@@ -1,4 +1,4 @@
-//! NAND dumps with OOB: the pages are corrected into a temporary file, each region by its own code.
+//! NAND dumps with OOB, whose pages are corrected into a temporary file, each region with its own code.
 
 use std::io::{self, BufWriter, Read, Write};
 use std::ops::Range;
@@ -20,9 +20,9 @@ pub struct Corrected {
     pub offset: u64,
     /// Sizes of the dump's pages, OOB and blocks.
     pub pages: PageShape,
-    /// Parts of the dump, each with its own protection.
+    /// Parts of the dump, each with its protection.
     pub regions: Vec<CorrectedRegion>,
-    /// Numbers of the blocks that are marked bad; none if what stands there are no marks.
+    /// Numbers of the blocks that are marked bad; empty if the bytes are no markers.
     #[serde(skip)]
     pub(super) bad_blocks: Vec<u64>,
 }
@@ -30,17 +30,17 @@ pub struct Corrected {
 /// A part of a dump with OOB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CorrectedRegion {
-    /// Offset of its first page in the file, bytes.
+    /// Offset of the first page in the file, bytes.
     pub offset: u64,
-    /// Its bytes in the file.
+    /// Length in the file, bytes.
     pub len: u64,
-    /// Protection of its pages.
+    /// Protection of the pages.
     #[serde(flatten)]
     pub outcome: RegionOutcome,
-    /// Other bytes are before or between the data of a page.
+    /// True if other bytes are before or between the data of a page.
     #[serde(skip)]
     pub(super) interleaves: bool,
-    /// Its pages.
+    /// Numbers of the pages.
     #[serde(skip)]
     numbers: Range<u64>,
 }
@@ -51,20 +51,20 @@ pub struct CorrectedRegion {
 pub enum RegionOutcome {
     /// The pages were corrected.
     Code(Box<DecodeReport>),
-    /// The OOB holds no ECC: the pages are as they were read.
+    /// The OOB contains no ECC: the pages are as they were read.
     None,
-    /// The OOB holds bytes that no code explains: the pages are as they were read.
+    /// No code explains the OOB: the pages are as they were read.
     Unknown,
 }
 
-/// Note on pages whose code is not known.
+/// Note about pages whose code is unknown.
 pub(super) const NO_CODE: &str = "no ECC code fits the dump: its pages are as they were read";
 
-/// Note on pages without ECC.
+/// Note about pages without ECC.
 pub(super) const NO_ECC: &str = "the OOB of the dump holds no ECC: its pages are as they were read";
 
 impl CorrectedRegion {
-    /// Report on the correction, where a code is known.
+    /// Report about the correction, if the code is known.
     pub const fn report(&self) -> Option<&DecodeReport> {
         match &self.outcome {
             RegionOutcome::Code(report) => Some(report),
@@ -72,7 +72,7 @@ impl CorrectedRegion {
         }
     }
 
-    /// Says that pages were not corrected.
+    /// Note about pages that were not corrected.
     fn note_without_code(&self, inside: &Range<u64>) -> Option<String> {
         let note = match self.outcome {
             RegionOutcome::Code(_) => return None,
@@ -94,17 +94,17 @@ impl CorrectedRegion {
 }
 
 impl Corrected {
-    /// Reports on the regions whose code is known.
+    /// Reports about the regions with a known code.
     pub fn reports(&self) -> impl Iterator<Item = &DecodeReport> {
         self.regions.iter().filter_map(CorrectedRegion::report)
     }
 
-    /// True when the ECC has corrected anything.
+    /// True if the ECC has corrected bits.
     pub(super) fn has_corrections(&self) -> bool {
         self.reports().any(|report| report.corrected_bits > 0 || report.erased.bitflips > 0)
     }
 
-    /// Regions that an image is in.
+    /// Regions that contain parts of an image.
     fn regions_of(&self, image: &ImageLocation) -> impl Iterator<Item = &CorrectedRegion> {
         let pages = self.pages_of(image);
         self.regions.iter().filter(move |region| region.overlaps(&pages))
@@ -115,34 +115,34 @@ impl Corrected {
         image.offset / page..(image.offset + image.len).div_ceil(page).min(self.end())
     }
 
-    /// Number of pages.
+    /// Number of the page after the last one.
     fn end(&self) -> u64 {
         self.regions.last().map_or(0, |region| region.numbers.end)
     }
 
-    /// True when a code protects all pages of an image.
+    /// True if codes protect all pages of an image.
     pub(super) fn has_code(&self, image: &ImageLocation) -> bool {
         self.regions_of(image).all(|region| region.report().is_some())
     }
 
-    /// True when no code explains the OOB of some pages of an image, though it holds something: their wrong bits are not corrected.
+    /// True if no code explains the OOB of some pages of an image, so that their wrong bits are not corrected.
     pub fn has_unknown_code(&self, image: &ImageLocation) -> bool {
         self.regions_of(image).any(|region| region.outcome == RegionOutcome::Unknown)
     }
 
-    /// As [`notes`](Self::notes), of pages that no code protects.
+    /// As [`notes`](Self::notes), for pages without a code.
     pub(super) fn notes_without_code(&self, image: &ImageLocation) -> Vec<String> {
         let pages = self.pages_of(image);
         self.regions_of(image).filter_map(|region| region.note_without_code(&pages)).collect()
     }
 
-    /// Losses of an image that the ECC could not correct, page by page, and pages that it did not correct. Nodes of a filesystem have
-    /// CRCs of their own: what this costs shows when it is read.
+    /// Notes about pages of an image that the ECC could not correct, page by page, and pages that were not corrected.
+    /// Nodes of a filesystem have their own CRCs, so the effect of such pages shows when the filesystem is read.
     pub fn notes(&self, image: &ImageLocation) -> Vec<String> {
         self.notes_of(&self.pages_of(image))
     }
 
-    /// As [`notes`](Self::notes), of the whole dump.
+    /// As [`notes`](Self::notes), for the whole dump.
     pub fn all_notes(&self) -> Vec<String> {
         self.notes_of(&(0..self.end()))
     }
@@ -164,27 +164,27 @@ impl Corrected {
         notes
     }
 
-    /// The byte of the dump that is a byte of the data in its pages.
+    /// Offset in the dump of a byte of the pages' data.
     pub fn file_byte(&self, at: u64) -> u64 {
         let page = u64::from(self.pages.page_bytes);
         self.offset + at / page * u64::from(self.pages.stride()) + at % page
     }
 
-    /// The byte of the data in the pages that is a byte of the dump; `None` in the OOB and before the first page.
+    /// Offset in the pages' data of a byte of the dump; `None` in the OOB and before the first page.
     pub fn data_byte(&self, at: u64) -> Option<u64> {
         let (page, stride) = (u64::from(self.pages.page_bytes), u64::from(self.pages.stride()));
         let at = at.checked_sub(self.offset)?;
         (at % stride < page).then(|| at / stride * page + at % stride)
     }
 
-    /// The byte of the dump that marks the block bad in which a byte of the data is.
+    /// Offset in the dump of the bad block marker for the block with this byte of the data.
     pub(super) fn bad_mark(&self, at: u64) -> u64 {
         let block = u64::from(self.pages.block_bytes());
         let page = self.pages.page_bytes;
         self.file_byte(at - at % block) + u64::from(page) + u64::from(Marker::usual_byte(page))
     }
 
-    /// PEBs or eraseblocks whose blocks are marked bad.
+    /// Numbers of PEBs or eraseblocks whose blocks are marked bad.
     pub(super) fn bad_pebs(&self, image: &ImageLocation) -> Vec<u32> {
         let Some(peb_bytes) = image.block_bytes() else { return Vec::new() };
         let bytes = u64::from(self.pages.block_bytes());
@@ -193,7 +193,7 @@ impl Corrected {
         pebs.filter_map(|pnum| u32::try_from(pnum).ok()).collect()
     }
 
-    /// First bytes of the pages with data that the ECC could not correct, in the image that they are in.
+    /// Offsets in the image of the pages with data that the ECC could not correct.
     pub(super) fn lost_pages(&self, image: &ImageLocation) -> Vec<u64> {
         let page_bytes = u64::from(self.pages.page_bytes);
         let failures = self.reports().flat_map(|report| &report.uncorrectable);
@@ -210,14 +210,14 @@ impl Corrected {
         )
     }
 
-    /// Place of a page in the notes, of its first byte in the file.
+    /// Text about the position of a page in notes, from its offset in the file.
     pub(super) fn place_of_page(at: u64) -> String {
         format!("byte {at:#x} of the file")
     }
 }
 
-/// Takes the OOB out of a file from a byte on, and corrects what it protects. Finding out the codes takes longer than the correction: who
-/// knows the regions hands them over.
+/// Removes the OOB from a file from an offset on, and corrects the pages. Finding the codes takes longer than the
+/// correction, so known regions can be passed.
 pub(super) fn correct(
     file: &File,
     start: u64,
@@ -252,12 +252,12 @@ pub(super) fn correct(
     Ok((out, Corrected { offset: start, pages, regions: corrected, bad_blocks }, regions))
 }
 
-/// The geometry of pages that were found.
+/// Geometry of the pages that were found.
 pub(super) fn geometry(pages: PageShape) -> Result<PageGeometry, ImageError> {
     Ok(PageGeometry::new(pages.page_bytes, pages.oob_bytes, Some(pages.pages_per_block))?)
 }
 
-/// A file from a byte on, whatever its own position is.
+/// A file from an offset on, independent of its own position.
 struct Pages<'f> {
     file: &'f File,
     at: u64,

@@ -1,4 +1,4 @@
-//! The pages of a dump with OOB, to be read and written as if there were none.
+//! Store over the pages of a dump with OOB, which reads and writes as if there were no OOB.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::ImageError;
 use crate::ecc::{Corrector, Encoder, Form, PageGeometry, Regions};
 use crate::format::location::ImageLocation;
 
-/// Bytes of a clean marker in the OOB.
+/// Size of a clean marker in the OOB, bytes.
 pub(crate) const CLEAN_MARKER_BYTES: usize = 8;
 
-/// A dump whose pages were corrected, and how they are protected.
+/// A dump with corrected pages, and their protection.
 #[derive(Clone, Debug)]
 pub(super) struct OobPages {
     geometry: PageGeometry,
     regions: Regions,
     /// Offset of the first page in the dump.
     offset: u64,
-    /// The corrected pages, without OOB.
+    /// Corrected pages without OOB.
     data: Arc<File>,
     markers: Vec<CleanMarkers>,
 }
@@ -37,7 +37,7 @@ impl OobPages {
         Self { geometry, regions, offset: corrected.offset, data, markers }
     }
 
-    /// The pages in a file: what is written goes there with its OOB, and to the corrected pages.
+    /// Store over the pages. Writes go to the dump with OOB, and to the corrected pages.
     pub(super) fn store(&self, dump: &Arc<File>) -> Result<Box<dyn Store>, ImageError> {
         let geometry = &self.geometry;
         Ok(Box::new(OobStore {
@@ -52,15 +52,15 @@ impl OobPages {
         }))
     }
 
-    /// Range of the pages with these bytes in the dump.
+    /// Range of the dump that contains the pages with these bytes.
     pub(super) fn dump_range(&self, data: &Range<u64>) -> Range<u64> {
         let geometry = &self.geometry;
         let (page, full_page) = (u64::from(geometry.page_bytes), u64::from(geometry.full_page()));
         self.offset + data.start / page * full_page..self.offset + data.end.div_ceil(page) * full_page
     }
 
-    /// Writes the pages of an image in a dump as the ECC corrects them, where it does. The rest of their OOB stays, and so do bad
-    /// blocks. The number of such pages.
+    /// Writes the corrected pages of an image to a dump. The remaining OOB bytes and bad blocks do not change.
+    /// Returns the number of such pages.
     pub(super) fn write_corrected(&self, dump: &File, image: &ImageLocation) -> Result<u64, ImageError> {
         let (page_bytes, full_page) =
             (u64::from(self.geometry.page_bytes), u64::from(self.geometry.full_page()));
@@ -84,7 +84,7 @@ impl OobPages {
         Ok(corrected)
     }
 
-    /// Writes those pages of a block that the ECC corrects, unless its code is another one; their number.
+    /// Writes the pages of a block that the ECC corrects, unless the block has another code. Returns their number.
     fn correct_block(
         &self,
         dump: &File,
@@ -112,18 +112,18 @@ impl OobPages {
     }
 }
 
-/// Clean markers of a filesystem in the OOB: Linux writes one to the first page of each block that it has erased, and leaves it there when data
-/// follow.
+/// Clean markers of a filesystem in the OOB. Linux writes one to the first page of each block that it has erased, and
+/// leaves it there when data is written.
 #[derive(Clone, Debug)]
 pub(super) struct CleanMarkers {
-    /// The filesystem with what it can grow over, bytes of the data.
+    /// Range of the filesystem, including the space into which it can grow, in bytes of the data.
     range: Range<u64>,
-    /// Byte of the OOB.
+    /// Offset in the OOB.
     at: usize,
     marker: [u8; CLEAN_MARKER_BYTES],
 }
 
-/// The clean markers of the filesystems of a dump that has such markers; `marker` returns the marker of an image.
+/// Clean markers of the filesystems in a dump; `marker` returns the marker of an image.
 pub(super) fn clean_markers(
     dump: &File,
     corrected: &Corrected,
@@ -149,8 +149,8 @@ pub(super) fn clean_markers(
     Ok(all)
 }
 
-/// Pages with OOB. Those that are written get new ECC bytes and nothing else in their OOB, but for clean markers; erased ones are
-/// erased with it.
+/// Pages with OOB. Written pages get new ECC bytes; other OOB bytes change only for clean markers. Erased pages also
+/// have erased OOB.
 struct OobStore {
     data: FileStore,
     dump: Arc<File>,
@@ -163,7 +163,7 @@ struct OobStore {
 }
 
 impl OobStore {
-    /// Puts the clean marker into the OOB of the first page of a block.
+    /// Writes the clean marker to the OOB of a block's first page.
     fn mark_clean(&mut self, number: u64) {
         let begins_block = number.is_multiple_of(self.pages_per_block);
         let at = number * self.page.len() as u64;
@@ -174,7 +174,7 @@ impl OobStore {
         self.full_page[place..place + CLEAN_MARKER_BYTES].copy_from_slice(&own.marker);
     }
 
-    /// Brings a page to the dump as it is among the corrected ones.
+    /// Writes a page of the corrected pages to the dump.
     fn write_page(&mut self, number: u64) -> Result<(), StoreError> {
         let at = number * self.page.len() as u64;
         self.data.read_at(at, &mut self.page)?;
@@ -203,7 +203,7 @@ impl Store for OobStore {
         self.data.write_at(offset, data)?;
         let page = self.page.len() as u64;
         let end = (offset + data.len() as u64).div_ceil(page);
-        // Behind the old end there are pages to be made, too.
+        // Pages after the old end must be created as well.
         for number in (offset / page).min(old_pages)..end {
             self.write_page(number)?;
         }

@@ -1,26 +1,26 @@
-//! Sizes of the pages of a dump with OOB: as they were found, and as they were stated.
+//! Sizes of the pages of a dump with OOB: found sizes, and sizes that the user states.
 
 use serde::Serialize;
 
-/// Pages with OOB, one after the other.
+/// Pages with OOB, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PageShape {
-    /// Bytes of a page without OOB.
+    /// Size of a page without OOB, bytes.
     pub page_bytes: u32,
-    /// Bytes of its OOB.
+    /// Size of the OOB, bytes.
     pub oob_bytes: u32,
-    /// Pages of a block.
+    /// Number of pages in a block.
     pub pages_per_block: u32,
 }
 
 impl PageShape {
-    /// Bytes of a page with its OOB.
+    /// Size of a page with its OOB, bytes.
     #[must_use]
     pub const fn stride(&self) -> u32 {
         self.page_bytes + self.oob_bytes
     }
 
-    /// The same bytes as larger pages with `page_bytes` of data, where these are several of the small ones.
+    /// The same bytes as larger pages with `page_bytes` of data, if several small pages form a large one.
     pub(crate) fn joined(&self, page_bytes: u32) -> Option<Self> {
         let pages = page_bytes.checked_div(self.page_bytes).filter(|pages| *pages > 1)?;
         let is_whole =
@@ -32,34 +32,34 @@ impl PageShape {
         })
     }
 
-    /// Bytes of the data of a block.
+    /// Size of a block's data, bytes.
     #[must_use]
     pub const fn block_bytes(&self) -> u32 {
         self.page_bytes.saturating_mul(self.pages_per_block)
     }
 }
 
-/// Sizes of flash that were stated; those that were not are found out.
+/// Sizes of flash that the user states; other sizes are detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashSizes {
-    /// Bytes of a PEB or eraseblock.
+    /// Size of a PEB or eraseblock, bytes.
     pub peb_bytes: Option<u32>,
     /// Sizes of pages.
     pub pages: PageSizes,
 }
 
-/// Sizes of pages that were stated.
+/// Page sizes that the user states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageSizes {
-    /// Data bytes of a page.
+    /// Size of a page without OOB, bytes.
     pub page_bytes: Option<u32>,
-    /// OOB bytes of a page.
+    /// Size of a page's OOB, bytes.
     pub oob_bytes: Option<u32>,
-    /// Pages of a block.
+    /// Number of pages in a block.
     pub pages_per_block: Option<u32>,
 }
 
-/// The size of a PEB alone.
+/// Only the size of a PEB.
 impl From<Option<u32>> for FlashSizes {
     fn from(peb_bytes: Option<u32>) -> Self {
         Self { peb_bytes, ..Self::default() }
@@ -67,7 +67,7 @@ impl From<Option<u32>> for FlashSizes {
 }
 
 impl FlashSizes {
-    /// True when pages contradict nothing that was stated.
+    /// True if pages do not contradict a stated size.
     pub(crate) fn allows(&self, pages: &PageShape) -> bool {
         let PageSizes { page_bytes, oob_bytes, pages_per_block } = self.pages;
         let is = |stated: Option<u32>, own| stated.is_none_or(|stated| stated == own);
@@ -76,7 +76,8 @@ impl FlashSizes {
             && is(pages_per_block, pages.pages_per_block)
     }
 
-    /// Pages whose sizes were stated, and whether the number of pages of a block was: a usual one takes its place.
+    /// Pages with stated sizes. The flag is true if the number of pages in a block was stated; otherwise a usual
+    /// number is used.
     pub(super) fn stated_pages(&self) -> Option<(PageShape, bool)> {
         let PageSizes { page_bytes, oob_bytes, pages_per_block } = self.pages;
         let (page_bytes, oob_bytes) = (page_bytes.filter(|&bytes| bytes > 0)?, oob_bytes?);
@@ -87,11 +88,11 @@ impl FlashSizes {
     }
 }
 
-/// Pages a block has with most chips, by page size.
+/// Usual number of pages in a block, by page size.
 pub(crate) const USUAL_BLOCKS: [(u32, u32); 6] =
     [(512, 32), (1024, 64), (2048, 64), (4096, 64), (8192, 128), (16384, 256)];
 
-/// Pages that a block has with most chips whose pages have this size.
+/// Usual number of pages in a block for this page size.
 pub(crate) fn usual_block(page_bytes: u32) -> u32 {
     USUAL_BLOCKS.iter().find(|block| block.0 == page_bytes).map_or(64, |block| block.1)
 }

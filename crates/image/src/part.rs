@@ -6,20 +6,20 @@ use serde::Serialize;
 /// A part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// First byte in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// Number of bytes.
+    /// Length in bytes.
     pub len: u64,
 }
 
 impl Part {
-    /// The byte behind the last one.
+    /// Offset of the end.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset + self.len
     }
 
-    /// The command that cuts it out into a file of its own.
+    /// Command that copies the part to another file.
     #[must_use]
     pub fn dd(&self) -> Piece {
         let Self { offset, len } = self;

@@ -1,4 +1,4 @@
-//! Eraseblocks in which two images differ, and the commands that write only those.
+//! Eraseblocks in which two images differ, and the commands that write only these eraseblocks.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,16 +18,16 @@ use crate::pages::{FlashSizes, PageShape};
 use crate::words::{count, size};
 use crate::write_back::WriteBack;
 
-/// Bytes that are compared together at most.
+/// Largest number of bytes that are compared at a time.
 const CHUNK: u64 = 1 << 20;
 
-/// Most blocks of bad flash that a report names.
+/// Largest number of bad blocks that a report lists.
 const NAMED: usize = 16;
 
-/// Bytes of the new image that a shell script copies at once, at most: the copy takes memory of the board.
+/// Largest number of bytes of the new image that a shell script copies at a time: the copy needs memory of the board.
 const PIECE: u64 = 4 << 20;
 
-/// Lines of a shell script before its first erase: the new image can be read and has its size.
+/// Lines of a shell script before its first erase: they check that the new image is readable and has the right size.
 const CHECKS: &str = r#"fail() {
 	echo "$1" >&2
 	exit 1
@@ -44,18 +44,18 @@ piece() {
 }
 "#;
 
-/// Flash that a patch is for, where the images do not imply it.
+/// Flash for which a patch is made, if the images do not imply it.
 #[derive(Clone, Debug, Default)]
 pub struct PatchOptions {
-    /// Sizes of the flash that were stated.
+    /// Sizes of the flash that the user states.
     pub sizes: FlashSizes,
-    /// Bytes of the partition; those of the old dump unless given.
+    /// Size of the partition in bytes; when absent, the size of the old dump.
     pub partition_bytes: Option<u64>,
-    /// Numbers of PEBs that are bad, beside those that the OOB of the old dump marks.
+    /// Numbers of bad PEBs, in addition to those that the OOB of the old dump marks.
     pub bad_pebs: Vec<u32>,
 }
 
-/// Kind of flash: it decides how a patch is written.
+/// Kind of flash, which determines how a patch is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlashKind {
@@ -63,47 +63,47 @@ pub enum FlashKind {
     Nor,
     /// NAND, whose controller adds the OOB.
     Nand,
-    /// NAND, in files that have the OOB.
+    /// NAND, with files that contain the OOB.
     NandWithOob,
 }
 
-/// PEBs that follow each other and change together.
+/// Consecutive PEBs that change together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Run {
     /// Number of the first PEB.
     pub first_peb: u32,
     /// Number of PEBs.
     pub pebs: u32,
-    /// First byte on the flash.
+    /// Offset on the flash.
     pub offset: u64,
     /// Length on the flash, bytes.
     pub len: u64,
-    /// They are erased in the new image: nothing is written.
+    /// True if the PEBs are erased in the new image, so that nothing is written.
     pub erased: bool,
 }
 
 /// Difference of two images in eraseblocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Patch {
-    /// Bytes of a PEB on the flash.
+    /// Size of a PEB on the flash, bytes.
     pub peb_bytes: u32,
-    /// Bytes of a PEB in the files; more where they have the OOB.
+    /// Size of a PEB in the files, bytes; larger if they contain the OOB.
     pub file_peb_bytes: u32,
-    /// Bytes of a page with its OOB, where the files have it.
+    /// Size of a page with its OOB, if the files contain the OOB, bytes.
     pub page_file_bytes: Option<u32>,
     /// Kind of flash.
     pub flash: FlashKind,
-    /// PEBs of the partition.
+    /// Number of PEBs in the partition.
     pub pebs: u32,
-    /// PEBs that change.
+    /// Number of PEBs that change.
     pub changed_pebs: u32,
-    /// Changed PEBs that are erased in the new image.
+    /// Number of changed PEBs that are erased in the new image.
     pub erased_pebs: u32,
-    /// The PEBs that change.
+    /// Runs of PEBs that change.
     pub runs: Vec<Run>,
-    /// Reasons for which the new image does not fit the partition.
+    /// Reasons why the new image does not fit the partition.
     pub misfits: Vec<String>,
-    /// Bytes of the file of the new image.
+    /// Size of the new image's file, bytes.
     #[serde(skip)]
     pub new_bytes: u64,
 }
@@ -117,10 +117,10 @@ pub enum ScriptKind {
     Uboot,
 }
 
-/// Reason for which two images cannot be compared, or no script can be written.
+/// Reason why two images cannot be compared, or why no script can be written.
 #[derive(Debug, thiserror::Error)]
 pub enum PatchError {
-    /// A file cannot be read, or does not tell enough.
+    /// A file cannot be read, or does not imply the necessary sizes.
     #[error("{}", located(.path, .error))]
     File {
         /// Path of the file that failed.
@@ -131,21 +131,21 @@ pub enum PatchError {
     /// One file has OOB, and the other has none.
     #[error("{} has OOB, in {}, and {} has none", .with.display(), named(.pages), .without.display())]
     OneWithOob {
-        /// The file with OOB.
+        /// File with OOB.
         with: PathBuf,
-        /// Its pages.
+        /// Pages of this file.
         pages: PageShape,
-        /// The file without.
+        /// File without OOB.
         without: PathBuf,
     },
-    /// One file has OOB, and nothing tells whether the other has it.
+    /// One file has OOB, and it is unknown whether the other has OOB.
     #[error("{} has OOB, in {}, and nothing tells whether {} has it", .with.display(), named(.pages), .other.display())]
     UnknownPages {
-        /// The file with OOB.
+        /// File with OOB.
         with: PathBuf,
-        /// Its pages.
+        /// Pages of this file.
         pages: PageShape,
-        /// The other file.
+        /// Other file.
         other: PathBuf,
     },
     /// Both files have OOB, in different pages.
@@ -156,22 +156,22 @@ pub enum PatchError {
         /// Pages of the new image.
         new: PageShape,
     },
-    /// The last page of a new image with OOB is not whole.
+    /// The last page of a new image with OOB is incomplete.
     #[error("{}: the file has {bytes} bytes, which are not whole pages of {page} bytes with their OOB", .path.display())]
     PartOfPage {
-        /// Path of the file with a part of a page.
+        /// Path of the file with the incomplete page.
         path: PathBuf,
-        /// Its bytes.
+        /// Size of the file, bytes.
         bytes: u64,
-        /// Bytes of a page with its OOB.
+        /// Size of a page with its OOB, bytes.
         page: u32,
     },
-    /// No eraseblock begins where the partition is said to begin.
+    /// No eraseblock begins at the stated start of the partition.
     #[error("no eraseblock of {peb} bytes begins at byte {base} ({base:#x}) of a flash")]
     Base {
-        /// Byte at which the partition is said to begin.
+        /// Stated start of the partition.
         base: u64,
-        /// Bytes of an eraseblock.
+        /// Size of an eraseblock, bytes.
         peb: u32,
     },
     /// A name cannot be written into a script.
@@ -212,18 +212,18 @@ impl Help for PatchError {
     }
 }
 
-/// A message with the name of a file, unless that is in it.
+/// Message with the name of a file, unless the message already contains it.
 fn located(path: &Path, error: &ImageError) -> String {
     if error.names_file() { error.to_string() } else { format!("{}: {error}", path.display()) }
 }
 
-/// Sizes of pages for a message.
+/// Text about page sizes, for a message.
 fn named(pages: &PageShape) -> String {
     let PageShape { page_bytes, oob_bytes, pages_per_block } = pages;
     format!("pages of {page_bytes} + {oob_bytes} bytes, {pages_per_block} a block")
 }
 
-/// Sizes, kind and bad blocks of the flash that two files are for.
+/// Sizes, kind and bad blocks of the flash for two files.
 struct Blocks {
     peb: u64,
     file_peb: u64,
@@ -260,12 +260,12 @@ impl Blocks {
     }
 }
 
-/// Pages of a file, from the images in it.
+/// Pages of a file, according to its images.
 #[derive(Clone, Copy)]
 enum Layout {
-    /// Nothing tells them.
+    /// The pages are unknown.
     Unknown,
-    /// The file is erased flash or empty, which is the same in all pages.
+    /// The file is empty or erased flash, which is the same in all page layouts.
     Any,
     /// Pages without OOB.
     Plain,
@@ -285,17 +285,17 @@ impl Layout {
     }
 }
 
-/// One of two files that are compared.
+/// One of the two compared files.
 struct Side<'a> {
     path: &'a Path,
-    /// Image that is found in it.
+    /// Image in the file, if one was found.
     image: Option<Image>,
     layout: Layout,
     store: Box<dyn Store>,
 }
 
 impl<'a> Side<'a> {
-    /// Opens what may hold anything.
+    /// Opens a file with any contents.
     fn open(path: &'a Path, sizes: FlashSizes) -> Result<Self, PatchError> {
         let (image, layout) = match Image::open_sized(path, Access::Read, sizes) {
             Ok(image) => {
@@ -313,7 +313,7 @@ impl<'a> Side<'a> {
         Ok(Self { path, image, layout, store })
     }
 
-    /// Pages with OOB that both files have; `None` if both have none.
+    /// Pages with OOB that both files have; `None` if neither file has OOB.
     fn pages(old: &Self, new: &Self) -> Result<Option<PageShape>, PatchError> {
         let one_with_oob = |with: &Self, pages, without: &Self| PatchError::OneWithOob {
             with: with.path.to_owned(),
@@ -352,7 +352,8 @@ impl<'a> Side<'a> {
 /// Compares an old image or dump with a new one.
 ///
 /// # Errors
-/// A file cannot be read; nothing tells the size of the eraseblocks; one file has OOB, and the other has none or other pages.
+/// A file cannot be read, the size of the eraseblocks is unknown, or one file has OOB and the other has none or other
+/// pages.
 pub fn patch(old: &Path, new: &Path, options: &PatchOptions) -> Result<Patch, PatchError> {
     let (old, new) = (Side::open(old, options.sizes)?, Side::open(new, options.sizes)?);
     let pages = Side::pages(&old, &new)?;
@@ -408,7 +409,8 @@ fn compare(
     Ok(patch)
 }
 
-/// Result for a block: `None` if it is the same in both, else true if it is erased in the new image. Behind the end of a file flash is erased.
+/// Result for a block: `None` if it is the same in both files, otherwise true if it is erased in the new image. Flash
+/// after the end of a file counts as erased.
 fn change(old: &Side<'_>, new: &Side<'_>, at: u64, len: u64) -> Result<Option<bool>, PatchError> {
     let (mut differs, mut erased) = (false, true);
     let chunk = usize::try_from(CHUNK.min(len)).unwrap_or(0);
@@ -440,11 +442,11 @@ impl Patch {
         }
     }
 
-    /// Commands that write the PEBs that change, for a new image with a file name. `base` is the byte of the flash where the partition begins, which U-Boot
-    /// needs.
+    /// Commands that write the changed PEBs from a new image with this file name. `base` is the offset of the
+    /// partition in the flash, which U-Boot needs.
     ///
     /// # Errors
-    /// The name has control characters; no PEB begins at `base`; the last page of a file with OOB is not whole.
+    /// The name has control characters, no PEB begins at `base`, or the last page of a file with OOB is incomplete.
     pub fn script(&self, kind: ScriptKind, new: &Path, base: u64) -> Result<String, PatchError> {
         if let Some(page) = self.page_file_bytes.filter(|page| !self.new_bytes.is_multiple_of((*page).into()))
         {
@@ -463,7 +465,7 @@ impl Patch {
         }
     }
 
-    /// A run in pieces of which a board can hold a copy.
+    /// Splits a run into pieces, of which a board can store a copy.
     fn pieces(&self, run: Run) -> impl Iterator<Item = Run> {
         let bytes = u64::from(self.peb_bytes);
         let fitting = u32::try_from(PIECE / u64::from(self.file_peb_bytes.max(1))).unwrap_or(u32::MAX);
@@ -476,7 +478,7 @@ impl Patch {
         })
     }
 
-    /// First byte of a run in the files, and the byte behind it.
+    /// Start and end of a run in the files.
     fn in_files(&self, run: &Run) -> (u64, u64) {
         let peb = u64::from(self.file_peb_bytes);
         (u64::from(run.first_peb) * peb, (u64::from(run.first_peb) + u64::from(run.pebs)) * peb)
@@ -506,7 +508,7 @@ impl Patch {
                 FlashKind::Nand => {
                     writeln!(text, "nandwrite --noskipbad --skip-all-ffs -p -s {offset:#x} \"$MTD\" \"$TMP\"")
                 }
-                // `nandwrite` does not pad where it takes the OOB from the file, whose pages are whole.
+                // `nandwrite` does not pad the data if the OOB comes from the file, whose pages are complete.
                 FlashKind::NandWithOob => {
                     writeln!(text, "nandwrite --noskipbad -n -o -s {offset:#x} \"$MTD\" \"$TMP\"")
                 }
@@ -521,7 +523,8 @@ impl Patch {
             "# Writes {} of {} PEBs. First load {name} to ${{loadaddr}}, for example: tftpboot ${{loadaddr}} FILE\n",
             self.changed_pebs, self.pebs
         );
-        // The last PEB is written whole: behind the end of the file the memory is filled as erased flash.
+        // The last PEB is written completely: the memory after the end of the file is filled with FFh, like erased
+        // flash.
         let written = self.runs.iter().filter(|run| !run.erased).map(|run| self.in_files(run).1).max();
         if let Some(tail) = written.and_then(|end| end.checked_sub(self.new_bytes)).filter(|tail| *tail > 0) {
             let end = self.new_bytes;
@@ -554,7 +557,7 @@ impl Patch {
     }
 }
 
-/// The name of a file, if it stays in one line of a script.
+/// Name of a file, if it fits on one line of a script.
 fn printable(path: &Path) -> Result<&str, PatchError> {
     let name = path.to_str().filter(|name| !name.contains(char::is_control));
     name.ok_or_else(|| PatchError::Name(path.to_owned()))

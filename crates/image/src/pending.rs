@@ -1,8 +1,7 @@
-//! Changes of a file that wait: the file stays as it is until all of them are known to be possible.
+//! Pending changes of a file, which does not change until all of them are known to be possible.
 //!
-//! They are kept as a list, in order, and written in that order in the end. So who stops in the middle of that has left what
-//! a power cut leaves on flash, which the next mount recovers from. Beside the list the changed pages are
-//! kept, for reading.
+//! The changes are a list in order, and are finally written in this order. So an interruption leaves the same state
+//! as a power cut on flash, from which the next mount recovers. For reads, the changed pages are stored as well.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,18 +9,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use floatgate_stack::{Store, StoreError};
 
-/// Bytes of a page of what was changed.
+/// Size of a page of changed data, bytes.
 const PAGE: usize = 4096;
 
-/// Bytes that are erased together.
+/// Number of bytes that are erased at a time.
 const ERASE: usize = 1 << 16;
 
-/// A page as it will be.
+/// New contents of a page.
 #[derive(Debug)]
 enum Page {
     /// Erased: all bytes are FFh.
     Ones,
-    /// Written, with these bytes.
+    /// Written with these bytes.
     Bytes(Box<[u8; PAGE]>),
 }
 
@@ -30,20 +29,20 @@ enum Page {
 enum Change {
     /// A range of `len` bytes becomes 0xFF.
     Erase { offset: u64, len: u64 },
-    /// Bytes are written.
+    /// These bytes are written.
     Write { offset: u64, data: Vec<u8> },
 }
 
 #[derive(Debug)]
 struct Inner<S> {
     below: S,
-    /// Bytes of the file as it will be.
+    /// Size of the file after the changes, bytes.
     size: u64,
     pages: BTreeMap<u64, Page>,
     changes: Vec<Change>,
 }
 
-/// A store whose changes wait. Clones are the same store.
+/// Store with pending changes. Clones refer to the same store.
 #[derive(Debug)]
 pub struct Pending<S>(Arc<Mutex<Inner<S>>>);
 
@@ -56,12 +55,12 @@ impl<S> Clone for Pending<S> {
 /// Report on the image that was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Bytes, erased ones included.
+    /// Size in bytes, including erased bytes.
     pub bytes: u64,
 }
 
 impl<S: Store> Pending<S> {
-    /// Over a store that stays as it is.
+    /// Creates pending changes over a store, which does not change.
     pub fn new(below: S) -> Self {
         let size = below.size_bytes();
         Self(Arc::new(Mutex::new(Inner { below, size, pages: BTreeMap::new(), changes: Vec::new() })))
@@ -71,17 +70,17 @@ impl<S: Store> Pending<S> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True when nothing was changed.
+    /// True if there are no changes.
     pub fn is_empty(&self) -> bool {
         self.inner().changes.is_empty()
     }
 
-    /// Bytes of the store below.
+    /// Size of the store below, bytes.
     pub fn size_below(&self) -> u64 {
         self.inner().below.size_bytes()
     }
 
-    /// The bytes that change before `end`, as ranges in order that do not touch.
+    /// Ranges of bytes before `end` that change, in order and not adjacent.
     pub fn changed(&self, end: u64) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for page in self.inner().pages.keys() {
@@ -95,10 +94,10 @@ impl<S: Store> Pending<S> {
         ranges.into_iter().map(cut).filter(|range| !range.is_empty()).collect()
     }
 
-    /// Makes the changes in another store, in their order. What lies behind `end` is left out.
+    /// Applies the changes to another store, in their order. Changes after `end` are omitted.
     ///
     /// # Errors
-    /// Those of the other store; it is as after a power cut then.
+    /// The errors of the other store, whose state is then the same as after a power cut.
     pub fn write_to(&self, out: &mut dyn Store, end: u64) -> Result<Written, StoreError> {
         let mut written = Written::default();
         for change in &self.inner().changes {
@@ -122,7 +121,7 @@ impl<S: Store> Pending<S> {
 
 /// Writes 0xFF.
 pub(crate) fn erase(out: &mut dyn Store, offset: u64, len: u64) -> Result<u64, StoreError> {
-    // In pieces of whole pages of any flash.
+    // The pieces are multiples of every page size.
     let ones = vec![0xFF; ERASE];
     let mut done = 0;
     while done < len {
@@ -134,7 +133,7 @@ pub(crate) fn erase(out: &mut dyn Store, offset: u64, len: u64) -> Result<u64, S
 }
 
 impl<S: Store> Inner<S> {
-    /// The bytes of a page, of which `skip..skip + out.len()` are wanted.
+    /// Reads the bytes `skip..skip + out.len()` of a page.
     fn read_page(&mut self, page: u64, skip: usize, out: &mut [u8]) -> Result<(), StoreError> {
         match self.pages.get(&page) {
             Some(Page::Ones) => out.fill(0xFF),
@@ -160,7 +159,7 @@ impl<S: Store> Inner<S> {
         Ok(())
     }
 
-    /// Remembers a change; erasing goes on where it ended.
+    /// Records a change; an erase continues the previous one if possible.
     fn note(&mut self, offset: u64, data: &[u8]) {
         if !all_ones(data) {
             return self.changes.push(Change::Write { offset, data: data.to_vec() });
@@ -177,7 +176,7 @@ fn all_ones(data: &[u8]) -> bool {
     data.iter().all(|&byte| byte == 0xFF)
 }
 
-/// The parts of `len` bytes from `offset` on that lie in one page each: page, byte in it, and where they begin in the whole.
+/// Splits `len` bytes from `offset` on at page boundaries: page, offset in the page, and offset in the whole.
 fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {

@@ -1,8 +1,8 @@
-//! A new image with all that can be saved of another one.
+//! Repair: a new image with all readable data of a damaged one.
 //!
-//! Damage that Linux would repair by itself is repaired in a copy, by attaching and mounting it. From a damaged image everything
-//! that can still be read is written anew with the live filesystem, into a device of the same geometry that keeps its erase
-//! counters, volumes and names. In a JFFS2, whose nodes stand for themselves, damaged ones become padding.
+//! Damage that Linux repairs itself is repaired in a copy, by attaching and mounting it. For other damage, all
+//! readable data is written again with the live filesystem, to a device of the same geometry. The new device keeps
+//! erase counters, volumes and names. In a JFFS2, whose nodes are independent, damaged nodes become padding.
 
 use std::io::{Seek, Write};
 use std::path::Path;
@@ -26,18 +26,18 @@ use crate::write_back::WriteBack;
 use floatgate_host::Lock;
 use floatgate_host::output::{Output, copy_sparse};
 
-/// Bytes that are copied together.
+/// Number of bytes that are copied at a time.
 const PIECE: usize = 1 << 20;
 
 /// Outcome of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Repaired {
-    /// Nothing was wrong with it.
+    /// The image had no damage.
     Intact,
-    /// The new image is clean and holds all that the old one held.
+    /// The new image is clean, and contains all data of the old one.
     Wholly,
-    /// The new image is clean; what is lost, or may be, is listed.
+    /// The new image is clean; certain and possible losses are listed.
     WithLosses,
 }
 
@@ -50,35 +50,35 @@ pub struct RepairReport {
     pub before: CheckReport,
     /// Method of the repair.
     pub method: Method,
-    /// Pages of a dump with OOB that had wrong bits and are written as the ECC corrects them.
+    /// Number of pages of a dump with OOB that had wrong bits and were written with the corrections of the ECC.
     pub corrected_pages: u64,
-    /// Filesystems that were written anew, if all was.
+    /// Number of filesystems that were written again.
     pub filesystems: u64,
-    /// Files and directories that were written, if all was written anew.
+    /// Number of files and directories that were written again.
     pub entries: u64,
-    /// Written files to which no name led; they are in `lost+found`.
+    /// Number of written files without a name; they are in `lost+found`.
     pub nameless: u64,
     /// Losses: files and parts of files that are not in the new image.
     pub losses: Vec<Loss>,
-    /// Bytes of an eraseblock that the new image tells, where they were a guess.
+    /// Size of an eraseblock that the new image implies, if it was a guess before, bytes.
     pub told_erase_bytes: Option<u32>,
-    /// Volumes that are larger now, because what they hold did not fit any more.
+    /// Volumes that became larger, because their contents no longer fit.
     pub grown: Vec<Grown>,
-    /// Bytes of the damaged file.
+    /// Size of the damaged file, bytes.
     pub bytes_before: u64,
-    /// Bytes of the new file.
+    /// Size of the new file, bytes.
     pub bytes: u64,
     /// Kind of the new file, to write it to flash.
     #[serde(skip)]
     pub write_back: WriteBack,
 }
 
-/// Writes a new image with all that can be saved. One of a dump with OOB is such a dump, too. Where an image is chosen by its offset, others in
-/// the file stay as they are.
+/// Writes a new image with all readable data. For a dump with OOB, the new image is also a dump with OOB. If an image
+/// is selected by its offset, other images in the file do not change.
 ///
 /// # Errors
-/// A file cannot be read or written; a dump with OOB that no ECC code fits; the new image has no room for what was saved, or is not
-/// clean.
+/// A file cannot be read or written, no ECC code fits a dump with OOB, or the new image has no space for the data or
+/// is not clean.
 pub fn repair(path: &Path, out: &Path, selection: &Selection) -> Result<RepairReport, ImageError> {
     let output = Output::create(out, &[path])?;
     let report = repair_to(path, &output, selection)?;
@@ -160,7 +160,7 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
     Ok(report)
 }
 
-/// Damage of filesystems in volumes that are only read, which the new image has, too.
+/// Damage of filesystems in read-only volumes, which the new image also contains.
 fn tree_losses(report: &CheckReport) -> Vec<Loss> {
     let is_lost = |finding: &&Finding| finding.is_of_tree() && finding.severity == Outcome::Damaged;
     let loss = |finding: &Finding| {
@@ -170,7 +170,8 @@ fn tree_losses(report: &CheckReport) -> Vec<Loss> {
     report.findings.iter().filter(is_lost).map(loss).collect()
 }
 
-/// Reason for which no repair is possible, rather than that with which one failed: bytes are missing in an image, or too many.
+/// Reason why no repair is possible, in place of the error of a failed repair: bytes of an image are missing, or were
+/// inserted.
 fn not_repaired(image: &Image, failure: ImageError) -> ImageError {
     let reports = image.corrected.iter().flat_map(Corrected::reports);
     let steps = reports.map(|report| report.steps.uncorrectable).sum();
@@ -191,7 +192,7 @@ fn not_repaired(image: &Image, failure: ImageError) -> ImageError {
     }
 }
 
-/// Byte of the file where PEBs of a UBI device follow others of their size, and are shifted against them.
+/// Offset in the file at which PEBs of a UBI device follow PEBs of the same size, and are shifted relative to them.
 fn shifted_ubi(image: &Image) -> Option<u64> {
     let peb_bytes =
         |found: &ImageLocation| found.block_bytes().filter(|_| found.has_volumes()).map(u64::from);
@@ -203,8 +204,8 @@ fn shifted_ubi(image: &Image) -> Option<u64> {
     image.found.windows(2).find(is_shifted).map(|pair| image.file_byte(pair[1].offset))
 }
 
-/// Copies a file. The copy of a dump with OOB has the bytes that the ECC corrected, within images; the number
-/// of such pages is returned.
+/// Copies a file. The copy of a dump with OOB contains the bytes that the ECC corrected within images. Returns the
+/// number of such pages.
 fn copy(from: &Path, to: &Output, image: &Image) -> Result<u64, ImageError> {
     let source = File::open(from).map_err(ImageError::File)?;
     let mut target = to.file();
@@ -219,7 +220,7 @@ fn copy(from: &Path, to: &Output, image: &Image) -> Result<u64, ImageError> {
     image.open_like(to.temporary(), Access::Write)?.write_corrected(target)
 }
 
-/// Copies what is read of a file.
+/// Copies the readable bytes of a file.
 fn copy_store(source: &dyn Store, to: &Output) -> Result<(), ImageError> {
     let mut piece = vec![0; PIECE];
     for at in (0..source.size_bytes()).step_by(PIECE) {
@@ -230,7 +231,7 @@ fn copy_store(source: &dyn Store, to: &Output) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// Makes one of the images in a file clean; a clean one stays as it is.
+/// Repairs one of the images in a file; a clean image does not change.
 fn repair_one(
     image: &Image,
     found: &ImageLocation,
@@ -269,10 +270,10 @@ fn check_again(path: &Path, image: &Image, chosen: &[ImageLocation]) -> Result<C
     check_found(&now, found, &Selection::default())
 }
 
-/// Files that an extraction restores of the damaged image and not of the new one.
+/// Files that an extraction restores from the damaged image, but not from the new one.
 ///
 /// # Errors
-/// The new image has none of the files, or no filesystem for them.
+/// The new image contains none of the files, or no filesystem for them.
 fn compare(
     path: &Path,
     image: &Image,
@@ -309,8 +310,8 @@ fn compare(
     Ok(lost)
 }
 
-/// One of the images in a file as it is in the new file: the last may be longer. Where two devices look like one now, they are what they
-/// were before.
+/// Location of an image in the new file, in which the last image may be longer. If two devices now look like one,
+/// their former locations are used.
 fn as_it_is_now(found: &ImageLocation, before: &Image, now: &Image) -> ImageLocation {
     if let ([old], [new]) = (before.found.as_slice(), now.found.as_slice())
         && old.offset == found.offset

@@ -1,4 +1,4 @@
-//! Files that a repair saves and loses, and the files that it writes.
+//! Files that a repair restores or loses, and the files that it writes.
 
 use std::path::Path;
 
@@ -15,39 +15,39 @@ use floatgate_host::output::Output;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// It was clean: a copy.
+    /// The image was clean, and was copied.
     Copied,
-    /// A copy was attached and mounted, as Linux would do.
+    /// A copy was attached and mounted, as Linux does.
     Recovered,
-    /// In a copy, what is damaged was taken out; the rest is where it was.
+    /// Damaged nodes were removed from a copy; all other data has its former position.
     Mended,
-    /// All that can be read was written anew.
+    /// All readable data was written again.
     Rebuilt,
 }
 
 /// A volume that had to grow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Grown {
-    /// Its name; `None` without UBI.
+    /// Name of the volume; `None` without UBI.
     pub volume: Option<String>,
-    /// LEBs that it had.
+    /// Former number of LEBs.
     pub lebs_before: u32,
-    /// LEBs that it has now.
+    /// New number of LEBs.
     pub lebs: u32,
 }
 
-/// Loss of a file to which no name leads.
+/// Text of the loss for a file without a name.
 const NAMELESS: &str = "its name, and where it was";
 
-/// Files and losses of a device or a filesystem that was written anew.
+/// Restored files and losses of a device or a filesystem that was written again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Saved {
     pub(crate) filesystems: u64,
     pub(crate) entries: u64,
     pub(crate) losses: Vec<Loss>,
-    /// Those among the losses that are names of files.
+    /// Indices of losses that are names of files.
     pub(crate) nameless: Vec<usize>,
-    /// Bytes of an eraseblock that were a guess, and that new nodes tell now.
+    /// Size of an eraseblock that was a guess, and that new nodes now imply, bytes.
     pub(crate) told_erase_bytes: Option<u32>,
     pub(crate) grown: Vec<Grown>,
 }
@@ -63,8 +63,8 @@ impl Saved {
         self.grown.extend(other.grown);
     }
 
-    /// Takes in what was written of a filesystem, and the names that are damaged in it. Where one name is damaged and one file has none,
-    /// that is one loss.
+    /// Adds the results of a filesystem, and its damaged names. A damaged name and a file without a name are one loss
+    /// together.
     pub(crate) fn add_with_names(&mut self, mut filled: Self, names: Vec<Loss>) {
         match (names.as_slice(), filled.nameless.as_slice()) {
             ([name], &[file]) => {
@@ -75,18 +75,18 @@ impl Saved {
         self.add(filled);
     }
 
-    /// True when every file that was saved has its name.
+    /// True if every restored file has its name.
     pub(crate) const fn has_all_names(&self) -> bool {
         self.nameless.is_empty()
     }
 
-    /// A file was saved to which no name leads.
+    /// Records a restored file without a name.
     pub(crate) fn record_nameless_file(&mut self, path: &str) {
         self.nameless.push(self.losses.len());
         self.record_loss(path, NAMELESS);
     }
 
-    /// Says where the losses behind the first `known` are.
+    /// Adds the position to the losses after the first `known` ones.
     pub(crate) fn place_losses(&mut self, known: usize, place: &str) {
         for loss in &mut self.losses[known..] {
             loss.what = format!("{place}: {}", loss.what);
@@ -98,12 +98,12 @@ impl Saved {
     }
 }
 
-/// A file without a name for what is written before the output. The folder of the output has room for it.
+/// Unnamed temporary file for data that is written before the output. The folder of the output has space for it.
 pub(crate) fn scratch(output: &Output) -> Result<File, ImageError> {
     Ok(tempfile_in(output.folder()).map_err(|error| output.failed(error))?)
 }
 
-/// The new image to be written to, with OOB if the old one has some.
+/// Store for the new image, with OOB if the old image has OOB.
 pub(crate) fn target(image: &Image, out: &Path) -> Result<Box<dyn Store>, ImageError> {
     if image.corrected.is_some() {
         return image.open_like(out, Access::Write)?.store();

@@ -1,4 +1,4 @@
-//! Choice of one of several images and volumes.
+//! Selection of one of several images and volumes.
 
 use floatgate_stack::ubifs::Authenticate;
 
@@ -7,7 +7,7 @@ use crate::format::ubi::fit::TargetFlash;
 use crate::image::Image;
 use crate::pages::{FlashSizes, PageSizes};
 
-/// Selection of one of several images and volumes, of what is verified in its filesystem, and of the flash that it is for.
+/// Selection of one of several images and volumes, of the verification of its filesystem, and of its flash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Offset of the image in the file, bytes.
@@ -16,9 +16,9 @@ pub struct Selection {
     pub volume: Option<String>,
     /// Verification of a filesystem with authentication.
     pub authenticate: Authenticate,
-    /// Bytes of a PEB or eraseblock of the flash, which not every JFFS2 tells.
+    /// Size of a PEB or eraseblock of the flash in bytes, which not every JFFS2 implies.
     pub peb_bytes: Option<u32>,
-    /// The flash that the image is to fit; `check` and `info` say whether it does.
+    /// Flash for which `check` and `info` check the image.
     pub flash: Option<TargetFlash>,
     /// Pages of a dump with OOB.
     pub pages: PageSizes,
@@ -30,19 +30,19 @@ impl From<&Selection> for FlashSizes {
     }
 }
 
-/// An image of a file that was chosen, and what is meant in it.
+/// A selected image of a file, and the selection within it.
 #[derive(Clone, Copy)]
 pub(crate) struct Chosen<'c> {
-    /// File with its images.
+    /// The file with its images.
     pub(crate) image: &'c Image,
-    /// The image in it.
+    /// The selected image.
     pub(crate) found: &'c ImageLocation,
     /// Volume, authentication and flash.
     pub(crate) selection: &'c Selection,
 }
 
 impl<'c> Chosen<'c> {
-    /// The same with something else in it.
+    /// The same image with another selection.
     pub(crate) const fn with(self, selection: &'c Selection) -> Self {
         Self { selection, ..self }
     }

@@ -1,4 +1,4 @@
-//! Exit status of the commands that read images: one rule for each report. docs/checks.md has the table.
+//! Exit status of the commands that read images, with one rule for each report. docs/checks.md has the table.
 
 use crate::diff::DiffReport;
 use crate::extract::target::Extracted;
@@ -8,16 +8,16 @@ use crate::report::{CheckReport, Outcome};
 /// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// 0: done, and nothing is lost.
+    /// 0: done without losses.
     Good,
-    /// 1: done, with something to report: losses, differences, what a mount makes good, or what cannot be decided.
+    /// 1: done, with a report of losses, differences, damage that a mount repairs, or open questions.
     Reported,
     /// 2: damaged, or not done.
     Bad,
 }
 
 impl Status {
-    /// The number that the process returns.
+    /// Number of the status.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {

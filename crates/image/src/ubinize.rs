@@ -1,4 +1,5 @@
-//! UBI images from volumes, as `ubinize` makes them: the volume table in the first two PEBs, then the LEBs of each volume.
+//! UBI images from volumes in the layout of `ubinize`: the volume table in the first two PEBs, then the LEBs of each
+//! volume.
 
 mod error;
 mod ini;
@@ -23,13 +24,13 @@ use crate::report::{Finding, Outcome};
 pub use error::UbinizeError;
 pub use ini::parse;
 
-/// Bytes of a volume's contents that are read together for the image sequence number.
+/// Number of bytes of a volume's contents that are read at a time for the image sequence number.
 const NOTED_BYTES: u64 = 1 << 20;
 
-/// PEBs of the volume table come first.
+/// First PEB after the volume table.
 pub(super) const FIRST_DATA_PEB: u32 = LAYOUT_VOLUME_LEBS;
 
-/// A volume to be put into an image.
+/// A volume that is put into an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeSource {
     /// Volume id.
@@ -38,13 +39,13 @@ pub struct VolumeSource {
     pub name: String,
     /// Type of the volume: dynamic or static.
     pub volume_type: VolumeType,
-    /// Bytes set aside for it; those of its contents unless given.
+    /// Size of the volume, bytes; the size of its contents when absent.
     pub size: Option<u64>,
-    /// Usable bytes of a LEB are a multiple of this.
+    /// Alignment of the LEB size, bytes.
     pub alignment: u32,
-    /// It grows when it is first attached, or is read without a check of its CRCs.
+    /// Flags: the volume grows when it is first attached, or is opened without a check of its CRCs.
     pub flags: VolumeFlags,
-    /// The file with its contents.
+    /// File with the contents.
     pub image: Option<PathBuf>,
 }
 
@@ -59,14 +60,14 @@ pub struct Headers {
     pub erase_count: u64,
 }
 
-/// Report on a UBI image that was made.
+/// Report about a new UBI image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ubinized {
-    /// PEBs of the image.
+    /// Number of PEBs of the image.
     pub pebs: u32,
     /// Image sequence number.
     pub image_seq: u32,
-    /// Remarks on volumes that Linux accepts, and does not use as they were probably meant.
+    /// Warnings about volumes that Linux accepts, but probably uses in another way than intended.
     pub warnings: Vec<Finding>,
 }
 
@@ -75,7 +76,7 @@ impl Headers {
         u64::from(pnum) * u64::from(self.geometry.flash().peb_bytes)
     }
 
-    /// Writes the headers of a PEB; what is between them and the data stays erased.
+    /// Writes the headers of a PEB; the bytes between them and the data stay erased.
     pub(super) fn write<S: Store>(
         &self,
         store: &mut S,
@@ -91,7 +92,7 @@ impl Headers {
         store.write_at(self.peb_start(pnum), &head)
     }
 
-    /// Writes the volume table into the first PEBs.
+    /// Writes the volume table to the first PEBs.
     pub(super) fn write_table<S: Store>(
         &self,
         store: &mut S,
@@ -123,14 +124,14 @@ impl VolumeSource {
         UbinizeError::Volume { name: self.name.clone(), what: what.into() }
     }
 
-    /// Bytes of the contents.
+    /// Size of the contents, bytes.
     fn content_bytes(&self) -> Result<u64, UbinizeError> {
         let Some(path) = &self.image else { return Ok(0) };
         let read = |error| UbinizeError::Read { path: path.clone(), error };
         Ok(metadata(path).map_err(read)?.len())
     }
 
-    /// The superblock of the UBIFS in its contents, if there is one.
+    /// Superblock of the UBIFS in the contents, if there is one.
     fn superblock(&self) -> Result<Option<Superblock>, UbinizeError> {
         let Some(path) = &self.image else { return Ok(None) };
         let read = |error| UbinizeError::Read { path: path.clone(), error };
@@ -139,7 +140,7 @@ impl VolumeSource {
         Ok(fit::superblock_in(&head))
     }
 
-    /// Its record in the volume table, and the usable bytes of its LEBs.
+    /// Record in the volume table, and the usable size of the LEBs.
     pub(super) fn record(
         &self,
         geometry: &Geometry,
@@ -177,7 +178,7 @@ impl VolumeSource {
     }
 }
 
-/// Ids and names are unique, and one volume at most grows.
+/// Checks that IDs and names are unique, and that at most one volume grows.
 fn check_together(volumes: &[VolumeSource]) -> Result<(), UbinizeError> {
     for (at, volume) in volumes.iter().enumerate() {
         let before = &volumes[..at];
@@ -195,10 +196,10 @@ fn check_together(volumes: &[VolumeSource]) -> Result<(), UbinizeError> {
     Ok(())
 }
 
-/// A volume with its record in the volume table, and the usable bytes of its LEBs.
+/// A volume with its record in the volume table, and the usable size of its LEBs.
 type Recorded<'v> = (&'v VolumeSource, VolumeRecord, u32);
 
-/// Checks the volumes as `check` would check the image: those with a filesystem, and all of them against the flash.
+/// Checks the volumes with the rules of `check`: volumes with a filesystem, and all volumes on the flash.
 fn check_volumes(
     shape: &FlashShape,
     volumes: &[Recorded<'_>],
@@ -224,7 +225,7 @@ fn check_volumes(
     accepted(findings)
 }
 
-/// The remarks among findings; the first one with which Linux does not use the image is an error.
+/// Warnings among the findings. The first finding with which Linux does not use the image is an error.
 pub(super) fn accepted(findings: Vec<Finding>) -> Result<Vec<Finding>, UbinizeError> {
     match findings.iter().find(|finding| finding.severity == Outcome::Damaged) {
         Some(refused) => Err(UbinizeError::Refused(Box::new(refused.clone()))),
@@ -235,7 +236,8 @@ pub(super) fn accepted(findings: Vec<Finding>) -> Result<Vec<Finding>, UbinizeEr
 /// Writes an image with these volumes, in their order, for flash of this shape.
 ///
 /// # Errors
-/// Volumes that are not possible, or not together, or that Linux does not accept; files that cannot be read; failures of the store.
+/// Volumes that are impossible alone or together, or that Linux does not accept; files that cannot be read; failures
+/// of the store.
 pub fn ubinize<S: Store>(
     shape: &FlashShape,
     headers: &Headers,
@@ -264,7 +266,7 @@ pub fn ubinize<S: Store>(
     Ok(Ubinized { pebs: pnum, image_seq: headers.image_seq, warnings })
 }
 
-/// Writes the LEBs of a volume from a PEB on; returns the PEB behind them.
+/// Writes the LEBs of a volume from a PEB on. Returns the next PEB.
 fn write_volume<S: Store>(
     headers: &Headers,
     volume: &VolumeSource,
@@ -304,7 +306,7 @@ fn vid_header(volume: &VolumeSource, record: &VolumeRecord, lnum: u32, lebs: u32
     };
     match volume.volume_type {
         VolumeType::Static => VidHeader {
-            // At most a LEB.
+            // The length is at most the size of a LEB.
             data_size: data.len() as u32,
             used_lebs: lebs,
             data_crc: crc::ubi(data),
@@ -314,18 +316,18 @@ fn vid_header(volume: &VolumeSource, record: &VolumeRecord, lnum: u32, lebs: u32
     }
 }
 
-/// Reads an ini file and its volumes.
+/// Reads an ini file with its volumes.
 ///
 /// # Errors
-/// It cannot be read, or says what cannot be.
+/// The file cannot be read, or contains an error.
 pub fn read(path: &Path) -> Result<Vec<VolumeSource>, UbinizeError> {
     let text = read_to_string(path);
     let text = text.map_err(|error| UbinizeError::Read { path: path.to_owned(), error })?;
     parse(&text, path)
 }
 
-/// An image sequence number that follows from volumes and what is in them, so that UBI recognises PEBs left
-/// by another image. It is never 0, which would match any.
+/// Image sequence number that is computed from the volumes and their contents, so that UBI recognises PEBs of another
+/// image. It is never 0, which matches every image.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -342,7 +344,7 @@ pub fn image_seq(volumes: &[VolumeSource]) -> Result<u32, UbinizeError> {
     Ok(identity.image_seq())
 }
 
-/// All of a file counts for an identity.
+/// Adds the contents of a file to an identity.
 fn note(identity: &mut Identity, path: &Path) -> std::io::Result<()> {
     let mut file = File::open(path)?;
     let mut piece = Vec::new();

@@ -1,26 +1,26 @@
 //! Walks of untrusted directory trees: in a damaged image a directory can contain itself, or have several names.
 //!
-//! [`Entered`] bounds every walk by the directories that an image holds; [`Walk`] goes through a mounted filesystem with it.
+//! [`Entered`] limits every walk to the directories of an image; [`Walk`] uses it for a mounted filesystem.
 
 use std::collections::BTreeSet;
 
 use floatgate_stack::fs::{DirEntry, Error, FileSystem, FileType};
 
-/// Most directories inside each other, where a walk has no limit of its own: a path of Linux has 4096 bytes (PATH_MAX).
+/// Largest depth of directories for a walk without its own limit: a path in Linux has at most 4096 bytes (PATH_MAX).
 pub const DEPTH_MAX: usize = 2048;
 
 /// Reason why a walk does not enter a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The walk was in it before.
+    /// The walk has already entered it.
     #[error("the directory has another name, or contains itself")]
     Again,
-    /// It is too deep.
+    /// The directory is too deep.
     #[error("it is more than {0} directories deep")]
     TooDeep(usize),
 }
 
-/// The directories that a walk has entered: each is entered once.
+/// Directories that a walk has entered; each is entered once.
 #[derive(Clone, Debug)]
 pub struct Entered {
     directories: BTreeSet<u32>,
@@ -28,15 +28,15 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// For a walk that enters at most `depth_max` levels of directories.
+    /// Creates the set for a walk of at most `depth_max` levels of directories.
     pub const fn new(depth_max: usize) -> Self {
         Self { directories: BTreeSet::new(), depth_max }
     }
 
-    /// Enters a directory by its inode number; `depth` counts the names of its path, 0 for the root.
+    /// Enters a directory by its inode number; `depth` is the number of names in its path, 0 for the root.
     ///
     /// # Errors
-    /// The walk must not go on there.
+    /// The walk must not enter the directory.
     pub fn enter(&mut self, directory: u32, depth: usize) -> Result<(), Refused> {
         if depth > self.depth_max {
             return Err(Refused::TooDeep(self.depth_max));
@@ -48,43 +48,43 @@ impl Entered {
 /// A directory that a walk has read.
 #[derive(Clone, Debug)]
 pub struct Directory {
-    /// Names from where the walk began.
+    /// Names from the start of the walk.
     pub path: Vec<Vec<u8>>,
-    /// Its inode number.
+    /// Inode number of the directory.
     pub inode: u32,
     /// Entries, in the order of the names.
     pub entries: Vec<DirEntry>,
 }
 
-/// Reason why the walk does not know what a directory holds. It goes on with the next one.
+/// Reason why the contents of a directory are unknown. The walk continues with the next directory.
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
-    /// It is not entered.
+    /// The directory is not entered.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// It cannot be read.
+    /// The directory cannot be read.
     #[error(transparent)]
     Unreadable(#[from] Error),
 }
 
-/// The path of a directory that a walk has left out, and why.
+/// Path of a directory that a walk has skipped, with the reason.
 pub type NotWalked = (Vec<Vec<u8>>, WalkError);
 
-/// A walk through all directories below one of them; each comes before those in it.
+/// A walk through all directories below a directory; each comes before its subdirectories.
 #[derive(Debug)]
 pub struct Walk {
     entered: Entered,
-    /// Those to come, the next one last.
+    /// Directories to visit, in reverse order.
     pending: Vec<(Vec<Vec<u8>>, u32)>,
 }
 
 impl Walk {
-    /// Begins at a directory.
+    /// Starts at a directory.
     pub fn new(directory: u32) -> Self {
         Self { entered: Entered::new(DEPTH_MAX), pending: vec![(Vec::new(), directory)] }
     }
 
-    /// The next directory; `None` behind the last one. A directory that cannot be entered or read is an error with its path.
+    /// Next directory; `None` after the last. A directory that cannot be entered or read is an error with its path.
     pub fn next(&mut self, fs: &mut dyn FileSystem) -> Option<Result<Directory, NotWalked>> {
         let (path, inode) = self.pending.pop()?;
         let entries = match self.enter(fs, inode, path.len()) {

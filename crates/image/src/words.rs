@@ -1,8 +1,8 @@
-//! Names, paths and sizes for messages and reports, beside numbers with their nouns.
+//! Texts of names, paths and sizes for messages and reports, and of numbers with their nouns.
 
 pub use floatgate_mtd::words::{count, measure, noun, shown};
 
-/// Bytes as people write them: KiB or MiB where they are whole.
+/// Text of a size: in KiB or MiB if it is a whole number of them.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0 => "0 bytes".to_owned(),
@@ -12,7 +12,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// A path from the root for people: bytes that are not UTF-8, and control characters, as `\xNN`.
+/// Path from the root for display: bytes that are not UTF-8, and control characters, have the form `\xNN`.
 pub fn show_path(path: &[Vec<u8>]) -> String {
     if path.is_empty() {
         return "/".to_owned();
@@ -20,7 +20,7 @@ pub fn show_path(path: &[Vec<u8>]) -> String {
     path.iter().flat_map(|part| ["/".to_owned(), show_name(part)]).collect()
 }
 
-/// A name for people: bytes that are not UTF-8, and control characters, as `\xNN`.
+/// Name for display: bytes that are not UTF-8, and control characters, have the form `\xNN`.
 pub fn show_name(name: &[u8]) -> String {
     let mut out = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {

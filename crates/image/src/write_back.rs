@@ -1,33 +1,33 @@
-//! The command with which an image goes onto the flash of a board: `docs/write-back.md`.
+//! Command that writes an image to the flash of a board: `docs/write-back.md`.
 
 use std::path::Path;
 
 use crate::image::Image;
 
-/// Kind of an image: it decides how the image is written to flash.
+/// Kind of an image, which determines how it is written to flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteBack {
-    /// A UBI device: the erase counters of the flash stay.
+    /// A UBI device; the erase counters of the flash are kept.
     Ubi {
-        /// Byte of a PEB where the VID header begins: `ubiformat` writes free PEBs of its own.
+        /// Offset of the VID header in a PEB, bytes: `ubiformat` also writes free PEBs.
         vid_header_offset: u32,
     },
-    /// A UBIFS without UBI, which goes into a volume.
+    /// A UBIFS without UBI, which is written to a volume.
     Ubifs,
     /// A JFFS2 with clean markers between its nodes.
     Jffs2OnNor,
-    /// A JFFS2 without, whose clean markers are in the OOB.
+    /// A JFFS2 whose clean markers are in the OOB.
     Jffs2OnNand,
     /// A filesystem of another format, without OOB.
     Plain,
     /// Pages with their OOB.
     WithOob,
-    /// A file with other contents beside the image.
+    /// A file that contains other data in addition to the image.
     Mixed,
 }
 
 impl WriteBack {
-    /// The kind of a file.
+    /// Kind of a file.
     #[must_use]
     pub fn of(image: &Image) -> Self {
         match &image.found[..] {
@@ -37,7 +37,7 @@ impl WriteBack {
         }
     }
 
-    /// A line with the commands for a file.
+    /// Line with the commands for a file.
     #[must_use]
     pub fn line(self, file: &Path) -> String {
         let file = file.display();

@@ -14,24 +14,24 @@ pub struct Firmware {
     /// SPI clock in Hz.
     #[serde(with = "floatgate_device::units::hz")]
     pub clock_hz: u64,
-    /// Each HAL call before its first byte, in us.
+    /// Time of each HAL call before its first byte, in us.
     #[serde(with = "floatgate_device::units::us")]
     pub call_us: Nanos,
-    /// CPU time per byte sent, in ns; the wire's own time counts when it is longer.
+    /// CPU time per byte sent, in ns. If the bus takes longer for a byte, the time of the bus counts.
     #[serde(with = "floatgate_device::units::ns")]
     pub tx_ns_per_byte: Nanos,
     /// CPU time per byte received, in ns.
     #[serde(with = "floatgate_device::units::ns")]
     pub rx_ns_per_byte: Nanos,
-    /// Comparing a page with what was expected, in ns a page.
+    /// Time to compare a page with its expected contents, in ns.
     #[serde(with = "floatgate_device::units::ns")]
     pub compare_page_ns: Nanos,
-    /// The HAL's tick, in us.
+    /// Duration of a tick of the HAL, in us.
     #[serde(with = "floatgate_device::units::us")]
     pub tick_us: Nanos,
-    /// Ticks waited after each HAL call in the driver with delays.
+    /// Number of ticks that the driver with delays waits after each HAL call.
     pub delay_ticks: u64,
-    /// Ticks waited between two status polls in the driver with delays.
+    /// Number of ticks that the driver with delays waits between two status polls.
     pub poll_delay_ticks: u64,
 }
 

@@ -336,21 +336,23 @@ pub struct Filesystem {
     pub kind: FilesystemKind,
     /// Compression of new files; JFFS2 has no zstd.
     pub compression: FileCompression,
-    /// Every change is on flash when the call returns (`-o sync`); of UBIFS.
+    /// True to mount UBIFS with `-o sync`: each change is on flash when the call returns.
     pub sync: bool,
-    /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`); of UBIFS.
+    /// True to mount UBIFS with `-o bulk_read`: consecutive blocks of a file are read at once.
     pub bulk_read: bool,
-    /// `df` shows all of an empty UBIFS as free, and LEBs less once something is written (Linux 2.6.27).
+    /// True if `df` reports all space of an empty UBIFS as free, and some LEBs less after the first write (Linux
+    /// 2.6.27).
     pub empty_is_total: bool,
-    /// UBI keeps a fastmap, so that attaching reads a few eraseblocks only.
+    /// True if UBI writes a fastmap, so that attaching reads only a few eraseblocks.
     pub fastmap: bool,
-    /// Bad PEBs that UBI expects among 1024 of the whole chip (Linux: `max_beb_per1024`, 20).
+    /// Number of bad PEBs that UBI expects per 1024 PEBs of the whole chip (Linux: `max_beb_per1024`, 20).
     pub ubi_max_bad_per_1024: u32,
-    /// UBI expects bad PEBs among those of the partition only, as Linux before 3.7 did: 1 %.
+    /// True if UBI expects 1 % of the partition's PEBs to be bad, as in Linux before 3.7.
     pub ubi_bad_limit_of_partition: bool,
-    /// Eraseblocks of a JFFS2 end with a summary, so that mounting reads these and not all of them.
+    /// True if each eraseblock of JFFS2 ends with a summary, so that mounting reads only the summaries.
     pub summaries: bool,
-    /// A JFFS2 on NOR marks nodes that newer ones replace (Linux without CONFIG_JFFS2_SUMMARY): a program of 12 bytes each.
+    /// True if JFFS2 marks obsolete nodes on NOR, with a program of 12 bytes for each (Linux without
+    /// CONFIG_JFFS2_SUMMARY).
     pub marks_obsolete: bool,
 }
 

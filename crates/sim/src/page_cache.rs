@@ -22,16 +22,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PageCacheProfile {
-    /// Memory that it can have.
+    /// Largest memory of the page cache, in bytes.
     #[serde(with = "units::bytes")]
     pub bytes: u64,
-    /// Percent of it that may be dirty before a program that writes has to wait (`vm.dirty_ratio`).
+    /// Percentage of dirty pages above which a writing program waits (`vm.dirty_ratio`).
     pub dirty_percent: u32,
-    /// Percent of it that may be dirty before write-back begins (`vm.dirty_background_ratio`).
+    /// Percentage of dirty pages above which write-back starts (`vm.dirty_background_ratio`).
     pub background_percent: u32,
-    /// Seconds between two looks of the thread that writes back (`vm.dirty_writeback_centisecs`).
+    /// Interval at which the write-back thread wakes up, in seconds (`vm.dirty_writeback_centisecs`).
     pub flush_interval_s: u32,
-    /// Seconds after which what is dirty is written back (`vm.dirty_expire_centisecs`).
+    /// Age at which dirty data is written back, in seconds (`vm.dirty_expire_centisecs`).
     pub expire_s: u32,
 }
 

@@ -13,15 +13,16 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Partition {
-    /// Name, by which `use` chooses one of several.
+    /// Name of the partition, by which `use` chooses one of several.
     pub name: String,
-    /// First byte, at the start of an eraseblock.
+    /// Offset of the partition in the chip, in bytes; a multiple of the eraseblock size.
     #[serde(with = "units::bytes")]
     pub offset: u64,
-    /// Whole eraseblocks, in bytes; 0 for all that follow.
+    /// Size of the partition in bytes, a multiple of the eraseblock size; 0 for a partition up to the end of the
+    /// chip.
     #[serde(with = "units::bytes")]
     pub size: u64,
-    /// Only the LSB page of each pair of MLC pages (Linux: `slc-mode`).
+    /// True to use only the LSB page of each pair of MLC pages (Linux: `slc-mode`).
     pub slc: bool,
 }
 

@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mapping {
-    /// An allocation unit is one block in order; only open ones can be written.
+    /// An allocation unit is one block, written in order, and only open allocation units can be written.
     #[default]
     Block,
-    /// As `Block`, and short requests that are not in order go to log blocks shared by all allocation units.
+    /// As `block`, but short requests that are not in order go to log blocks, which all allocation units share.
     Hybrid,
-    /// Map units anywhere, collected as garbage.
+    /// A map unit can be on any page, and garbage collection frees blocks.
     Page,
 }
 
@@ -27,10 +27,10 @@ pub enum Mapping {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Collector {
-    /// The block with the fewest valid units.
+    /// Block with the fewest valid map units.
     #[default]
     Greedy,
-    /// The block that was opened first.
+    /// Block that was opened first.
     Fifo,
 }
 
@@ -38,12 +38,12 @@ pub enum Collector {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FatKind {
-    /// As the rest of the card.
+    /// As the other allocation units of the card.
     #[default]
     None,
-    /// They stay open and take writes in any order; others do not close them.
+    /// Allocation units of the area stay open and take writes in any order, and writes elsewhere do not close them.
     Pinned,
-    /// They are mapped by unit in blocks of their own.
+    /// The area is mapped by map units, in its own blocks.
     Page,
 }
 
@@ -53,11 +53,11 @@ pub enum FatKind {
 pub struct FatSpec {
     /// Treatment of the area.
     pub kind: FatKind,
-    /// First allocation unit of the area.
+    /// Number of the first allocation unit of the area.
     pub first_au: u32,
     /// Number of allocation units in the area.
     pub aus: u32,
-    /// Blocks of the area beyond its size (`page` only).
+    /// Number of blocks of the area beyond its size (kind `page`).
     pub spare_blocks: u32,
 }
 
@@ -86,9 +86,9 @@ impl FakeKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FakeSpec {
-    /// Behaviour beyond the real size.
+    /// Behaviour of accesses beyond the real size.
     pub kind: FakeKind,
-    /// Size that the card claims, in bytes.
+    /// Capacity that the card reports, in bytes.
     #[serde(with = "units::bytes")]
     pub claimed_bytes: u64,
 }
@@ -97,7 +97,8 @@ pub struct FakeSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EvilSpec {
-    /// One of this number of sectors is given back once after it was written, and from then on answered with other content.
+    /// One in this number of sectors is altered: the first read after a write returns the data, and each later read
+    /// returns other data.
     pub one_in_sectors: u32,
 }
 
@@ -107,12 +108,12 @@ pub struct EvilSpec {
 pub struct SlcSpec {
     /// Number of blocks of the SLC cache; 0 for a card without a cache.
     pub blocks: u32,
-    /// True when the log blocks (`hybrid`) hold one bit a cell, too.
+    /// True if the log blocks (mapping `hybrid`) also hold one bit per cell.
     pub log: bool,
-    /// Time to read a page into the NAND's register, us.
+    /// Time to read a page with one bit per cell into the NAND's register, us.
     #[serde(with = "units::us")]
     pub t_r_us: Nanos,
-    /// Time to program a page, us.
+    /// Time to program a page with one bit per cell, us.
     #[serde(with = "units::us")]
     pub t_prog_us: Nanos,
 }
@@ -121,11 +122,11 @@ pub struct SlcSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnhancedSpec {
-    /// Size of the area at the beginning of the card, as the host sees it, in bytes; 0 for none. It takes this size for each bit of a cell
-    /// from the capacity.
+    /// Size of the area at the beginning of the card, in bytes as the host sees it; 0 for none. The area takes its
+    /// size times the bits of a cell from the capacity.
     #[serde(with = "units::bytes")]
     pub bytes: u64,
-    /// Rated program and erase cycles of a block of the area; 0 for ten times those of the other blocks.
+    /// Rated program/erase cycles of a block of the area; 0 for ten times the cycles of the other blocks.
     pub endurance_cycles: u32,
 }
 
@@ -133,11 +134,14 @@ pub struct EnhancedSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LossSpec {
-    /// True when a flush ends although data is still in RAM: a loss of power takes data that the host believes to be safe.
+    /// True if a flush ends although data is still in RAM, so that a power loss destroys data that the host believes
+    /// to be safe.
     pub ignores_flush: bool,
-    /// Number of pages before a torn one that lose their contents with it: those of the same cells, which were programmed earlier.
+    /// Number of pages before a torn page that also lose their contents. They are in the same cells, and were
+    /// programmed earlier.
     pub torn_pages: u32,
-    /// Number of losses of power in a million, amid a program or an erase, after which the card does not start any more.
+    /// Number of power losses in a million after which the card no longer starts; only losses during a program or an
+    /// erase count.
     pub dies_per_million: u32,
 }
 
@@ -163,7 +167,7 @@ pub struct TimingSpec {
     /// Time of the controller's firmware per write request, us.
     #[serde(with = "units::us")]
     pub write_command_us: Nanos,
-    /// Time to look up the map of a further allocation unit within one read, us.
+    /// Time to look up the map of each further allocation unit within one read, us.
     #[serde(default, with = "units::us")]
     pub au_switch_us: Nanos,
 }
@@ -172,21 +176,23 @@ pub struct TimingSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WearSpec {
-    /// Rated program and erase cycles of a block.
+    /// Rated program/erase cycles of a block.
     pub endurance_cycles: u32,
-    /// Mean life of a block until an erase fails, as a multiple of the rated cycles.
+    /// Mean number of cycles until an erase of a block fails, as a multiple of the rated cycles.
     pub life_factor: f64,
-    /// Standard deviation of the logarithm of a block's life.
+    /// Standard deviation of the natural logarithm of a block's life.
     pub life_spread: f64,
-    /// Difference of erase counts above which data that does not change is moved; 0 for no static wear levelling.
+    /// Difference of erase counts above which static data is moved (static wear levelling); 0 for no static wear
+    /// levelling.
     pub static_difference: u32,
-    /// Reads of a block after which its data is moved; 0 for no refresh.
+    /// Number of reads of a block after which its data is moved (refresh); 0 for no refresh.
     pub refresh_reads: u32,
-    /// Correctable bits per ECC step.
+    /// Number of correctable bits per ECC step.
     pub ecc_strength: u32,
-    /// Data bytes per ECC step.
+    /// Number of data bytes per ECC step.
     pub ecc_step_bytes: u32,
-    /// Number of page programs of a million that fail. The block is retired, and its data moves to a spare one.
+    /// Number of page programs in a million that fail. The block is then retired, and its data moves to a spare
+    /// block.
     #[serde(default)]
     pub program_failures_per_million: u32,
 }
@@ -301,37 +307,41 @@ pub struct MmcSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CardSpec {
-    /// Size as the host sees it, in bytes.
+    /// Size of the card as the host sees it, in bytes.
     #[serde(with = "units::bytes")]
     pub capacity_bytes: u64,
     /// Size of an allocation unit (AU) and of a NAND block over all planes and dies, in bytes.
     #[serde(with = "units::bytes")]
     pub au_bytes: u64,
-    /// Number of allocation units that can be written in order at the same time, those of a pinned FAT area included.
+    /// Number of allocation units that can be open for sequential writes at the same time, including the units of a
+    /// pinned FAT area.
     pub open_aus: u32,
-    /// Number of these that can be written in any order.
+    /// Number of the open allocation units that accept writes in any order.
     pub open_aus_random: u32,
-    /// Bytes that are programmed at once, over all planes.
+    /// Size of a page over all planes in bytes; a page is programmed at once.
     #[serde(with = "units::bytes")]
     pub page_bytes: u64,
-    /// Planes over which a page lies, in pieces of the same size. A read loads those alone that it needs.
+    /// Number of planes over which a page is spread, in equal pieces. A read loads only the pieces that it needs.
     #[serde(default = "one_plane")]
     pub planes: u32,
-    /// Bytes that the map places as one; a page where it is absent. Smaller writes read, change and write a whole unit.
+    /// Size of a map unit in bytes, the smallest range that the card maps; 0 for a page. A smaller write reads,
+    /// changes and writes a whole unit.
     #[serde(default, with = "units::bytes")]
     pub map_unit_bytes: u64,
-    /// Placement of map units.
+    /// Mapping of map units to pages of the NAND.
     pub mapping: Mapping,
-    /// Choice of the block that garbage collection cleans (`page`).
+    /// Choice of the block that garbage collection cleans (mapping `page`).
     #[serde(default)]
     pub collector: Collector,
-    /// Number of shared log blocks (`hybrid`).
+    /// Number of shared log blocks (mapping `hybrid`).
     #[serde(default)]
     pub log_blocks: u32,
-    /// Longest request that goes to the log, in bytes; 0 for no limit. A longer one opens its allocation unit (`hybrid`).
+    /// Longest request that goes to the log, in bytes; 0 for no limit. A longer request opens its allocation unit
+    /// (mapping `hybrid`).
     #[serde(default, with = "units::bytes")]
     pub log_request_bytes: u64,
-    /// NAND blocks beyond those that the capacity fills: open and log blocks, SLC cache, over-provisioning, replacements.
+    /// Number of NAND blocks beyond those that hold the capacity: open and log blocks, SLC cache, over-provisioning,
+    /// replacements.
     pub spare_blocks: u32,
     /// Number of spare blocks that are bad from the factory.
     #[serde(default)]
@@ -339,66 +349,68 @@ pub struct CardSpec {
     /// Number of spare blocks that hold the controller's firmware and its tables.
     #[serde(default)]
     pub firmware_blocks: u32,
-    /// True when the chip copies a page to another one of the same die without moving it through the controller (copy-back). The map unit is a page then.
+    /// True if the chip can copy a page within a die without a transfer through the controller (copy-back). The map
+    /// unit must then be a page.
     #[serde(default)]
     pub copy_back: bool,
-    /// Free blocks that the card prepares while the host is silent (`page`).
+    /// Number of free blocks that the card prepares while the host sends no requests (mapping `page`).
     #[serde(default)]
     pub idle_blocks: u32,
-    /// Silence of the host after which the card works on its own, us.
+    /// Time without requests after which the card starts background work, us.
     #[serde(default = "idle_after", with = "units::us")]
     pub idle_after_us: Nanos,
-    /// RAM for data on its way to the NAND, in bytes.
+    /// Size of the RAM that buffers data for the NAND, in bytes.
     #[serde(with = "units::bytes")]
     pub buffer_bytes: u64,
-    /// True when a card is busy with a write until the pages of its data are programmed; parts of a unit wait in RAM. Before version 6 the
-    /// SD specification has no flush, so that a card cannot answer from RAM and be sure to keep the data.
+    /// True if the card stays busy with a write until the pages of its data are programmed; data of an incomplete map
+    /// unit waits in RAM. SD cards before version 6 have no flush, so a card cannot acknowledge data in RAM and
+    /// guarantee to keep it.
     #[serde(default)]
     pub write_through: bool,
-    /// Dies that work at the same time; pages of a block alternate between them.
+    /// Number of dies that work in parallel; pages of a block alternate between them.
     pub dies: u32,
-    /// Bits that a cell holds.
+    /// Number of bits per cell.
     pub bits_per_cell: u8,
     /// Interface to the host.
     pub bus: BusMode,
-    /// Times of NAND and controller.
+    /// Times of the NAND and of the controller.
     pub timing: TimingSpec,
-    /// The area in which FAT keeps its tables.
+    /// Area in which FAT keeps its tables.
     #[serde(default)]
     pub fat: FatSpec,
-    /// Blocks that hold one bit a cell: the SLC cache, and the log.
+    /// Blocks with one bit per cell: the SLC cache, and the log blocks.
     #[serde(default)]
     pub slc: SlcSpec,
-    /// An area that holds one bit a cell for good (enhanced area, pSLC).
+    /// Area that permanently holds one bit per cell (enhanced area, pSLC).
     #[serde(default)]
     pub enhanced: EnhancedSpec,
-    /// Wear, and what is done about it.
+    /// Wear of the blocks, and the card's measures against it.
     pub wear: WearSpec,
-    /// Supply, and what the card takes of it.
+    /// Supply of the card, and its currents.
     #[serde(default)]
     pub power: PowerSpec,
-    /// Patience of the host.
+    /// Timeouts, interface and CPU time of the host.
     #[serde(default)]
     pub host: HostSpec,
-    /// Maker and date as the card states them.
+    /// Maker, product and date that the card reports.
     #[serde(default)]
     pub identity: IdentitySpec,
-    /// Classes that are printed on the card.
+    /// Speed classes that are printed on the card; 0 for a missing class.
     #[serde(default)]
     pub classes: ClassSpec,
-    /// An SDIO function beside the memory; none for a card that is only memory.
+    /// SDIO function in addition to the memory; none for a card with memory only.
     #[serde(default)]
     pub io_function: Option<IoFunctionSpec>,
-    /// A lie about the size; none for an honest card.
+    /// False capacity; none for an honest card.
     #[serde(default)]
     pub fake: Option<FakeSpec>,
-    /// Firmware that changes contents; none for an honest card.
+    /// Firmware that alters stored data; none for an honest card.
     #[serde(default)]
     pub evil: Option<EvilSpec>,
-    /// Damage by a loss of power; none for a card that keeps its promises.
+    /// Damage by a power loss, beyond the damage that a host must expect.
     #[serde(default)]
     pub loss: LossSpec,
-    /// Partitions and background work of an eMMC.
+    /// Partitions and background work that an eMMC reports.
     #[serde(default)]
     pub mmc: MmcSpec,
 }

@@ -1,4 +1,4 @@
-//! The account of a card that worked, as text.
+//! Text of the statistics of a card after its work.
 
 use super::time;
 use crate::common::{grouped, grouped_count};
@@ -17,7 +17,7 @@ pub(super) fn account_text(account: &CardAccount) -> String {
     let latency = &account.latency;
     let [median, p99, p999, longest] =
         [latency.p50_us, latency.p99_us, account.p999_us, latency.max_us].map(time);
-    // A trace of reads alone has no write amplification.
+    // A trace that only reads has no write amplification.
     let amplification = match write.bytes {
         0 => String::new(),
         _ => format!("write amplification {:.2}, ", account.write_amplification),

@@ -1,13 +1,14 @@
-//! Clocks of the host for a card that is served: real time, and none.
+//! Clocks of the host for a served card: real time, or no waiting.
 
 use floatgate_host::serve::Clock;
 use floatgate_mtd::{Instant, Nanos};
 use std::time::{Duration, Instant as HostInstant};
 
-/// Rest of a wait in which the host's clock is watched: a sleep ends up to 50 us late (`timerslack_ns`), and the scheduler takes its time.
+/// End of a wait in which the clock is polled instead of a sleep. A sleep ends up to 50 us late (`timerslack_ns`),
+/// and the scheduler adds its own delay.
 const WATCHED: Duration = Duration::from_micros(120);
 
-/// The clock of a card that is served `scale` times as fast as a real one.
+/// Clock of a card that is served `scale` times as fast as a real card.
 #[expect(clippy::disallowed_methods, reason = "the edge: a served card lives by the host's clock")]
 pub(super) fn clock(base: Instant, scale: f64) -> Box<dyn Clock> {
     if scale == 0.0 {
@@ -17,12 +18,12 @@ pub(super) fn clock(base: Instant, scale: f64) -> Box<dyn Clock> {
     }
 }
 
-/// The host's clock.
+/// Clock of the host.
 struct RealTime {
     start: HostInstant,
     /// Virtual time at `start`.
     base: Instant,
-    /// Virtual seconds in a second.
+    /// Number of virtual seconds per second.
     scale: f64,
 }
 
@@ -45,7 +46,7 @@ impl Clock for RealTime {
     }
 }
 
-/// The device is always waited for, and nothing takes time between two requests.
+/// Clock without waits: the host waits for each request, and no time passes between two requests.
 struct Unpaced(Instant);
 
 impl Clock for Unpaced {

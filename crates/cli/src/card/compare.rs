@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     args.format.finish(&origin, &matrix, "cells", || text(&matrix, args.state.of_card()))
 }
 
-/// Traces of the filesystems and workloads that are asked for.
+/// Traces of the filesystems and workloads that the options state.
 fn chosen(args: &Args) -> Result<Vec<ShippedTrace>, Failure> {
     let mut all = if args.fill == 0 { traces_for(&args.workloads) } else { full_traces() };
     match args.discard {
@@ -111,7 +111,7 @@ fn chosen(args: &Args) -> Result<Vec<ShippedTrace>, Failure> {
         }
         Discarding::Yes => {
             let discarding = discarding_traces();
-            // F2FS discards by default: its trace has them.
+            // F2FS discards by default, so its trace has discards.
             all.retain(|trace| trace.filesystem == "f2fs");
             all.extend(discarding);
             all.sort_by_key(|trace| trace.filesystem);
@@ -184,7 +184,7 @@ fn picture(matrix: &Matrix) -> String {
     )
 }
 
-/// Cells of a card by workload.
+/// Cells of a card, sorted by workload.
 fn sorted<'a>(matrix: &'a Matrix, card: &str) -> Vec<&'a Cell> {
     let mut cells: Vec<&Cell> = matrix.cells.iter().filter(|cell| cell.card == card).collect();
     cells.sort_by(|a, b| a.workload.cmp(&b.workload));
@@ -200,7 +200,7 @@ fn text(matrix: &Matrix, state: CardState) -> String {
     format!("{table}\n\n{}\n{begin}{}", advice.collect::<String>(), remarks.collect::<String>())
 }
 
-/// All figures, a row for each filesystem and workload.
+/// Table of all figures, with a row for each filesystem and workload.
 fn figures(matrix: &Matrix) -> Table {
     let header =
         ["workload", "filesystem", "time", "relative", "sync", "WA", "erased", "AUs", "AU changes/file"];
@@ -221,7 +221,7 @@ fn figures(matrix: &Matrix) -> Table {
     table
 }
 
-/// A row for each card: the mean relative time of each filesystem.
+/// Table with a row for each card: the mean relative time of each filesystem.
 fn means(matrix: &Matrix) -> Table {
     let mut names: Vec<&str> = Vec::new();
     for cell in &matrix.cells {

@@ -65,7 +65,7 @@ fn text(report: &CardInfo) -> String {
     let mut text = format!("{}: {}\n\n{}", report.card, report.title, statements(report));
     for register in &report.registers {
         text += &format!("\n{}\n", register.name);
-        // 64 digits a line fit into 80 columns.
+        // Lines of 64 digits fit into 80 columns.
         let digits: Vec<char> = register.text.chars().collect();
         digits.chunks(64).for_each(|line| text += &format!("  {}\n", line.iter().collect::<String>()));
     }
@@ -75,12 +75,12 @@ fn text(report: &CardInfo) -> String {
     text
 }
 
-/// A number of things.
+/// A number with its noun.
 fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// Commands of a host, with answers and states.
+/// Table of the host's commands during identification, with the answers and states of the card.
 fn bring_up(report: &CardInfo) -> Table {
     let mut table = Table::new(["command", "argument", "state after it", "answer", "purpose"]);
     for step in &report.bring_up {

@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let seconds = started.elapsed().as_secs_f64();
         terminal::print_note(&format!("{} cuts in {seconds:.1} s", grouped(report.cuts)));
     }
-    // As CSV the report is one row.
+    // The report has one row in CSV.
     let origin = ResultKind::CardPowercut.of(&args.card).with(&args.set).seeded(args.seed);
     args.format.print(&origin, &report, "", || text(args, &report))?;
     Ok(ExitCode::from(u8::from(!report.failures.is_empty())))
@@ -140,7 +140,7 @@ fn cuts(args: &Args, card: &LoadedCard) -> Result<CutReport, floatgate_lab::Erro
     report
 }
 
-/// Cuts done, on stderr; nothing where that is no terminal.
+/// Progress bar on stderr with the number of cuts; hidden if stderr is no terminal.
 fn progress_bar(args: &Args) -> ProgressBar {
     let (bar, template) = if args.is_exhaustive() {
         (ProgressBar::new_spinner(), "{spinner} {pos} cuts, {per_sec}")

@@ -1,4 +1,4 @@
-//! The traces that `--record` writes.
+//! Traces that `--record` writes.
 
 use crate::common::{self, Failure};
 use floatgate_host::output::Output;
@@ -8,10 +8,10 @@ use std::io::{self, BufWriter, IntoInnerError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// The writer, or the error after which it wrote no more.
+/// Writer of a trace, or the error that stopped it.
 type Writing = io::Result<TraceWriter<BufWriter<Output>>>;
 
-/// A trace that is being written, in the format of its name.
+/// Trace that is being written, in the format that its file name states.
 pub(super) struct Recording {
     path: PathBuf,
     writing: Arc<Mutex<Option<Writing>>>,
@@ -24,7 +24,7 @@ impl Recording {
         Ok(Self { path: path.to_owned(), writing: Arc::new(Mutex::new(Some(writing))) })
     }
 
-    /// Takes the requests.
+    /// Observer that records the requests of a card.
     pub(super) fn observer(&self) -> Observer {
         let writing = Arc::clone(&self.writing);
         Box::new(move |request| {

@@ -146,7 +146,7 @@ fn played(
 
 type Requests = Box<dyn Iterator<Item = Result<Request, TraceError>>>;
 
-/// A trace, and what comes before it.
+/// A trace, and the requests that prepare the card for it.
 struct Played {
     before: Requests,
     trace: Requests,
@@ -182,7 +182,7 @@ fn read(path: &Path) -> Result<Requests, Failure> {
     Ok(Box::new(reader))
 }
 
-/// The trace of this name that the project ships, where no file has it.
+/// Trace of this name that the project ships; `None` if a file has the name.
 fn shipped(path: &Path) -> Option<ShippedTrace> {
     if path.exists() { None } else { path.to_str().and_then(find) }
 }

@@ -147,7 +147,7 @@ fn percent(text: &str) -> Result<u8, String> {
     number.filter(|percent| *percent <= 99).ok_or_else(|| "from 0% to 99%".to_owned())
 }
 
-/// NILFS2's cleaner: off, or its protection period in s.
+/// Setting of NILFS2's cleaner: off, or its protection period in s.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Cleaner(Option<u32>);
 
@@ -165,7 +165,7 @@ fn cleaner(text: &str) -> Result<Cleaner, String> {
     if text == "off" { Ok(Cleaner(None)) } else { period().map(Cleaner) }
 }
 
-/// Losses of power: a number of them, or all.
+/// Number of power losses; `None` for all.
 #[derive(Clone, Copy)]
 struct CutNumber(Option<u32>);
 
@@ -175,7 +175,7 @@ fn cuts(text: &str) -> Result<CutNumber, String> {
     of_text.ok_or_else(|| "all, or a number from 1 on".to_owned())
 }
 
-/// Lines of dbench's load file that are run.
+/// Number of lines of dbench's load file that a run uses.
 const DBENCH_LINES: usize = 5_000;
 const DBENCH_LOAD: &str = "/usr/share/dbench/client.txt";
 
@@ -207,14 +207,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let (runs, has_ended) = guest.boot(machine, endings, bench)?;
     let recorded = recordings.finish(&runs);
     let is_clean = has_ended && runs.iter().all(|run| run.verdict == "clean");
-    // The results are printed also where there is no room for the traces.
+    // The results are also printed if there is no space for the traces.
     let origin = ResultKind::CardRun.of(&args.card).with(&args.set).seeded(args.seed);
     args.format.print(&origin, &CardRuns { rows: &runs }, "rows", || text(&runs))?;
     recorded?;
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A workload as the guest knows it, and its file.
+/// A workload with its name in the guest, and its file.
 struct Job {
     name: &'static str,
     file: Option<PathBuf>,
@@ -245,7 +245,7 @@ fn job(name: &str) -> Result<Job, Failure> {
     Ok(Job { name: if is_fio { "fio" } else { "script" }, file: Some(file) })
 }
 
-/// The virtual machine that is asked for; else the fastest that has all filesystems and is installed.
+/// Virtual machine that the options state; otherwise the fastest installed one that supports all filesystems.
 fn vm(args: &Args) -> Result<VmKind, Failure> {
     let lacks = args.filesystems.iter().find(|name| !VmKind::Uml.has(name));
     match (args.vm, lacks) {
@@ -311,13 +311,13 @@ fn require_programs(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
     ))
 }
 
-/// Writes a file of the guest's orders.
+/// Writes a file of the guest's script.
 fn put(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> Result<(), Failure> {
     let path = folder.join(name);
     fs::write(&path, content).map_err(|error| host(&path, &error))
 }
 
-/// The guest's script, and its input beside it. Returns the folder of the input.
+/// Writes the guest's script and its input. Returns the folder of the input.
 fn orders(args: &Args, jobs: &[Job], folder: &Path, marks: u64) -> Result<PathBuf, Failure> {
     let input = folder.join("in");
     for name in ["in", "out", "card"] {
@@ -357,7 +357,7 @@ fn orders(args: &Args, jobs: &[Job], folder: &Path, marks: u64) -> Result<PathBu
 /// Traces that are being written, each with the name of its run and its part.
 type OpenTraces = Arc<Mutex<Vec<(String, TracePart, Result<Recording, Failure>)>>>;
 
-/// The traces of all runs, in a folder.
+/// Traces of all runs, in a folder.
 struct Recordings {
     folder: Option<PathBuf>,
     open: OpenTraces,
@@ -383,7 +383,8 @@ fn recordings(folder: Option<&Path>) -> Result<(Recordings, Observers), Failure>
 }
 
 impl Recordings {
-    /// Gives the traces their names. Those of a run that was not finished, or did not come to its workload, are not whole, and are dropped.
+    /// Gives the traces their final names. Traces of an unfinished run, or of a run that did not reach its workload,
+    /// are incomplete and are deleted.
     fn finish(self, runs: &[CardRun]) -> Result<(), Failure> {
         let Some(folder) = self.folder else { return Ok(()) };
         let open = self.open.lock().map(|mut open| std::mem::take(&mut *open)).unwrap_or_default();
@@ -406,7 +407,7 @@ impl Recordings {
     }
 }
 
-/// Name of the filesystem, with its cleaner.
+/// Name of the filesystem, with the setting of its cleaner.
 fn name(run: &CardRun) -> String {
     let cleaner = run.protection_period_s.map(|seconds| format!(", cleaner {seconds} s"));
     run.filesystem.clone() + &cleaner.unwrap_or_default()
@@ -468,7 +469,7 @@ fn text(runs: &[CardRun]) -> String {
     format!("{card}\n{table}\n{}{}", messages.collect::<String>(), losses.collect::<String>())
 }
 
-/// Losses of power of a run, and the first failures.
+/// Text about the power losses of a run, and the first failures.
 fn power_loss(run: &CardRun, results: &CutResults) -> String {
     let CutResults { flushes, cuts, corrected, files_checked, failures } = results;
     let mut text = format!(

@@ -99,7 +99,7 @@ fn scale(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The account of the card, and how punctual its answers were.
+/// Statistics of the card, and the delays of its answers.
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]
@@ -111,7 +111,7 @@ struct Report {
 }
 
 impl Concluded for Report {
-    /// Requests that failed, and those that this machine was too slow for.
+    /// Text about failed requests, and about requests that this machine answered too late.
     fn conclusion(&self) -> String {
         let failed = match self.account.failed {
             0 => "No request failed".to_owned(),
@@ -135,7 +135,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.image {
         new.fill(path)?;
     }
-    // Until here a signal ends the process at once: an image may be large, or a pipe that nobody writes to.
+    // Before this line a signal ends the process at once. Loading can take long: the image may be large, or a pipe
+    // without a writer.
     let endings = Endings::block().map_err(bug)?;
     let recording = args.record.as_deref().map(Recording::new).transpose()?;
     let clock = clock(new.now(), args.time_scale);
@@ -150,14 +151,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
         late_mean_us: late_sum.as_us_f64() / requests.max(1) as f64,
         late_max_us: late_max.as_us_f64(),
     };
-    // The account is printed also where there is no room for the trace.
+    // The statistics are also printed if there is no space for the trace.
     let origin = ResultKind::CardServe.of(&args.card).with(&args.set).seeded(args.seed);
     let outcome = args.report.finish(&origin, &report, "", || text(&report));
     recorded.and(outcome)
 }
 
 impl Args {
-    /// Serves the card until the mount or the virtual machine ends, or a signal comes.
+    /// Serves the card until the mount or the virtual machine ends, or a signal arrives.
     fn serve(
         &self,
         name: &str,

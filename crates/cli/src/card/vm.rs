@@ -1,4 +1,5 @@
-//! The virtual machines of `floatgate run`: User Mode Linux with the card as a vhost-user drive, and QEMU with the card as a file of FUSE.
+//! Virtual machines of `floatgate run`: User Mode Linux with the card as a vhost-user drive, and QEMU with the card
+//! as a file in FUSE.
 
 use super::clock::clock;
 use crate::common::Failure;
@@ -21,15 +22,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{env, fs, io};
 
-/// Judge of the tests: it makes QEMU's guest and boots it.
+/// Script of the tests that creates and boots the guest of QEMU.
 const JUDGE: &str = include_str!("../../guest/judge");
 const INIT: &str = include_str!("../../guest/init");
 
-/// Modules of QEMU's guest besides those of the judge. Not every kernel has each as a module.
+/// Kernel modules of QEMU's guest, in addition to the modules of the script `judge`. Some kernels do not have all of
+/// them as modules.
 const MODULES: &str =
     "ext4 crc32c_generic f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs";
 
-/// Modules of Debian's package user-mode-linux, a folder for each version.
+/// Folder with the modules of Debian's package user-mode-linux, one subfolder per version.
 const UML_MODULES: &str = "/usr/lib/uml/modules";
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -41,13 +43,14 @@ pub(super) enum VmKind {
 }
 
 impl VmKind {
-    /// True when its kernel has this filesystem.
+    /// True if the kernel of this virtual machine supports the filesystem.
     pub(super) fn has(self, filesystem: &str) -> bool {
         self == Self::Qemu || filesystem != "exfat"
     }
 
-    /// True when it is installed, and the processor is one for it. User Mode Linux of Debian 12 saves 2696 bytes of registers of a process, and a processor
-    /// with AMX has more: the first process of the guest dies.
+    /// True if the virtual machine is installed, and the processor can run it. User Mode Linux of Debian 12 saves
+    /// 2696 bytes of a process's registers. A processor with AMX has more, and the first process of the guest then
+    /// dies.
     pub(super) fn can_run(self) -> bool {
         let has_amx = || fs::read_to_string("/proc/cpuinfo").is_ok_and(|cpu| cpu.contains(" amx_tile"));
         match self {
@@ -56,7 +59,7 @@ impl VmKind {
         }
     }
 
-    /// Programs and packages, as `program:package`.
+    /// Required programs with their packages, as `program:package`.
     pub(super) const fn needs(self) -> &'static str {
         match self {
             Self::Uml => "linux:user-mode-linux modprobe:kmod",
@@ -67,27 +70,28 @@ impl VmKind {
     }
 }
 
-/// A guest with its script, `script` in a folder of its own, and the folder of its input.
+/// A guest with its folder, in which its script is `script`, and with the folder of its input.
 pub(super) struct Guest<'a> {
     pub(super) folder: &'a Path,
     pub(super) input: &'a Path,
-    /// Time that it may take, s.
+    /// Time limit of the guest, s.
     pub(super) patience_s: u32,
-    /// The card takes the time that it takes, by the guest's clock; else nothing waits for it.
+    /// True if requests take the card's time by the guest's clock; false if the guest never waits for the card.
     pub(super) is_real_time: bool,
-    /// Set when a signal has ended it.
+    /// Flag that is set when a signal has ended the guest.
     pub(super) is_interrupted: Arc<AtomicBool>,
 }
 
-/// Status of the judge when it has ended QEMU, and of a guest that was killed, as a shell has that.
+/// Exit statuses of a guest that exceeded its time limit: the status of the script `judge` after it ended QEMU, and a
+/// shell's status for a killed process.
 const OUT_OF_PATIENCE: [i32; 2] = [124, 128 + 9];
 
-/// Time between two looks at whether a guest has ended.
+/// Interval at which the end of a guest is checked.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Guest<'_> {
-    /// Serves the card to the guest until that has ended. Returns the runs so far, with the last one
-    /// unfinished, and false when the guest was ended from outside or by its own failure.
+    /// Serves the card to the guest until the guest ends. Returns the runs so far, of which the last may be
+    /// unfinished. The flag is false if the guest failed, or was ended from outside.
     pub(super) fn boot(
         &self,
         vm: VmKind,
@@ -131,7 +135,7 @@ impl Guest<'_> {
         String::from_utf8_lossy(&output).replace('\r', "")
     }
 
-    /// Clock by which the card is served.
+    /// Clock with which the card is served.
     fn clock(&self) -> Box<dyn Clock> {
         clock(Instant::ZERO, if self.is_real_time { 1.0 } else { 0.0 })
     }
@@ -140,12 +144,12 @@ impl Guest<'_> {
         self.folder.join("guest.log")
     }
 
-    /// True when the script of User Mode Linux has ended well.
+    /// True if the script of User Mode Linux ended without a failure.
     fn has_ended(&self) -> bool {
         fs::read_to_string(self.folder.join("out/status")).is_ok_and(|status| status.trim() == "0")
     }
 
-    /// Starts a program in a process group of its own, so that a signal ends all of it.
+    /// Starts a program in its own process group, so that a signal ends all its processes.
     fn start(&self, mut program: Command, endings: Endings) -> Result<Child, Failure> {
         let log = self.log();
         let said = fs::File::create(&log).map_err(|error| host(&log, &error))?;
@@ -157,7 +161,8 @@ impl Guest<'_> {
         let is_interrupted = Arc::clone(&self.is_interrupted);
         endings.with_each(move || {
             is_interrupted.store(true, Ordering::Relaxed);
-            // They inherit the blocked signals, so that only this one ends them; what they leave is in our own folder.
+            // The processes inherit the blocked signals, so that only this signal ends them. Their files are in our
+            // own folder.
             let _ = killpg(group, Signal::SIGKILL);
         });
         Ok(child)
@@ -184,15 +189,15 @@ impl Guest<'_> {
         let mut linux = Command::new("linux");
         linux.args("mem=512M root=/dev/root rootfstype=hostfs rootflags=/ ro quiet panic=-1".split(' '));
         linux.args("con=null con0=null,fd:1 ssl=null".split(' '));
-        // Relative to the folder: the kernel's command line ends a word at a space, and the socket's name at a colon. Without `uml_dir` it would need
-        // a HOME that can be written, and leave a folder there.
+        // Paths are relative to the folder, because the kernel's command line ends a word at a space, and the
+        // socket's name at a colon. Without `uml_dir` the kernel needs a writable HOME, and leaves a folder there.
         linux.current_dir(self.folder).args(["virtio_uml.device=card.sock:2", "uml_dir=uml"]);
         linux.arg(format!("init=\"{}\"", init.display()));
         let child = self.start(linux, endings)?;
         let patience = Duration::from_secs(self.patience_s.into());
         let ended = std::thread::spawn(move || {
             let status = reap(child, patience);
-            // A guest that never came leaves nothing to serve.
+            // A guest that did not start leaves nothing to serve.
             drop(stopper);
             status
         });
@@ -210,7 +215,7 @@ impl Guest<'_> {
         let unmounter = mounted.unmounter();
         let child = self.start(self.judge()?, endings)?;
         let ended = std::thread::spawn(move || {
-            // The judge has the patience.
+            // The script `judge` enforces the time limit.
             let status = reap(child, Duration::MAX);
             unmount(unmounter);
             status
@@ -219,7 +224,7 @@ impl Guest<'_> {
         Ok((bench, joined(ended)))
     }
 
-    /// The judge, which boots QEMU.
+    /// Command that runs the script `judge`, which boots QEMU.
     fn judge(&self) -> Result<Command, Failure> {
         let guest = judge_folder()?;
         let known = FILESYSTEMS.iter().chain(&WORKLOADS).flat_map(|known| needs(known.1));
@@ -239,16 +244,16 @@ impl Guest<'_> {
     }
 }
 
-/// Number of lines of a guest that are shown.
+/// Number of lines of a guest's output that a failure shows.
 const SHOWN_LINES: usize = 12;
 
-/// The last lines of a guest, each after a line feed, without the addresses of a panic.
+/// Last lines of a guest's output, each after a line feed, without the addresses of a kernel panic.
 fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().filter(|line| !line.contains("[<") && !line.is_empty()).collect();
     lines[lines.len().saturating_sub(SHOWN_LINES)..].iter().map(|line| format!("\n{line}")).collect()
 }
 
-/// Advice after a failure of a guest, by all that it said and the lines that are shown.
+/// Advice after a failure of a guest, from its complete output and the lines that are shown.
 fn help_after(said: &str, shown: &str) -> &'static str {
     if said.contains("set fp regs failed") {
         "this User Mode Linux does not support all registers of this processor (AMX): use `--vm qemu`"
@@ -259,16 +264,16 @@ fn help_after(said: &str, shown: &str) -> &'static str {
     }
 }
 
-/// The process group of a program that was started with one of its own.
+/// Process group of a program that was started in its own group.
 fn group_of(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX))
 }
 
-/// Waits for the end of a program, kills it when patience runs out, and ends what is left of its process group: User Mode Linux that is killed
-/// leaves the processes of its guest.
+/// Waits for the end of a program, and kills it after its time limit. Then ends the remaining processes of its group:
+/// after a kill, User Mode Linux leaves the processes of its guest.
 fn reap(mut child: Child, patience: Duration) -> io::Result<ExitStatus> {
     let group = group_of(&child);
-    // Until it is waited for, its number is that of no other group.
+    // Until the process is waited for, no other group can get its number.
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
     let mut left = patience;
     while waitid(Id::Pid(group), flags) == Ok(WaitStatus::StillAlive) && !left.is_zero() {
@@ -283,16 +288,16 @@ fn joined(thread: std::thread::JoinHandle<io::Result<ExitStatus>>) -> io::Result
     thread.join().unwrap_or_else(|_| Err(io::Error::other("the guest cannot be waited for")))
 }
 
-/// Writes a program, unless it is there already.
+/// Writes a program, unless the file already has this content.
 fn put_program(path: &Path, content: &str) -> Result<(), Failure> {
-    // QEMU's guest is made again when the judge is newer than it is.
+    // QEMU's guest is created again if the file `judge` is newer than the guest.
     if fs::read(path).ok().as_deref() != Some(content.as_bytes()) {
         fs::write(path, content).map_err(|error| host(path, &error))?;
     }
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(|error| host(path, &error))
 }
 
-/// The folder of QEMU's guest, with the judge in it.
+/// Folder of QEMU's guest, which contains the script `judge`.
 fn judge_folder() -> Result<PathBuf, Failure> {
     let home = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = home.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
@@ -304,7 +309,7 @@ fn judge_folder() -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// Unmounts; the last user may need a moment.
+/// Unmounts, with retries, because the last user may still close its files.
 fn unmount(mut unmounter: Unmounter) {
     for _ in 0..100 {
         if matches!(unmounter.unmount(), Ok(true)) {
@@ -314,7 +319,7 @@ fn unmount(mut unmounter: Unmounter) {
     }
 }
 
-/// Places of programs that Debian has and users do not look in.
+/// Search path with /usr/sbin and /sbin, which are not in the path of Debian's users.
 pub(super) fn path() -> String {
     format!("{}:/usr/sbin:/sbin", env::var("PATH").unwrap_or_default())
 }
@@ -323,7 +328,7 @@ pub(super) fn is_installed(program: &str) -> bool {
     path().split(':').any(|folder| Path::new(folder).join(program).is_file())
 }
 
-/// Programs and packages, as `program:package`.
+/// Programs and their packages, from entries `program:package`.
 pub(super) fn needs(needs: &str) -> impl Iterator<Item = (&str, &str)> {
     needs.split_whitespace().filter_map(|need| need.split_once(':'))
 }
@@ -345,7 +350,8 @@ mod tests {
         assert!(help_after("", &last_lines("")).contains("TMPDIR"));
     }
 
-    /// A shell in a process group of its own that starts `sleep` and goes on; what is left of it when it has been waited for.
+    /// Starts a shell in its own process group, which starts `sleep` and continues. Returns the shell's exit status,
+    /// and whether processes of the group remain.
     fn left_of(script: &str, patience: Duration) -> (ExitStatus, bool) {
         let folder = tempfile::tempdir().unwrap();
         let number = folder.path().join("number");
@@ -354,7 +360,7 @@ mod tests {
         shell.args(["-c", &script]).arg(&number).process_group(0);
         let status = reap(shell.stdin(Stdio::null()).spawn().unwrap(), patience).unwrap();
         let left = fs::read_to_string(&number).unwrap();
-        // A killed process takes a moment, and is a zombie until init has noticed.
+        // A killed process takes a moment to end, and is a zombie until init has waited for it.
         let is_gone = || {
             let state = fs::read_to_string(format!("/proc/{}/stat", left.trim())).unwrap_or_default();
             state.is_empty() || state.contains(") Z ")

@@ -125,7 +125,7 @@ fn text(advice: &Advice) -> String {
     for series in &advice.series {
         text += &format!("{}\n\n", against(series, advice));
     }
-    // The error model of an unmeasured chip is made so that the data sheet's own code just holds.
+    // The error model of an unmeasured chip is chosen so that the code of the data sheet is just sufficient.
     if advice.needs.is_some() && !chip.measured {
         text += "Nobody has measured this chip: its bit errors are derived from the code that its data sheet asks for, so that this answer repeats the data sheet. Other cycles, years, temperatures and reads are extrapolated from it; `[chip.errors]` takes measured coefficients.";
     }
@@ -158,7 +158,7 @@ fn codes(advice: &Advice) -> String {
     table.to_string()
 }
 
-/// One axis, one column per code.
+/// Table of one axis, with a column per code.
 fn against(series: &Series, advice: &Advice) -> String {
     let title = if series.against == "cycles" {
         "cycles".to_owned()
@@ -185,7 +185,7 @@ fn axis(against: &str, point: &Point, rated: f64) -> String {
     }
 }
 
-/// A probability: below what anything can show it is 0.
+/// Text of a probability; a probability too small to display is printed as 0.
 fn rate(p: f64) -> String {
     if p < 1e-30 {
         "0".to_owned()

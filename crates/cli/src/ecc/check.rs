@@ -51,34 +51,34 @@ pub(crate) struct Args {
 /// Result of a check.
 #[derive(Serialize)]
 pub(super) struct Checked {
-    /// Detection of the codes; none when the code was given.
+    /// Detection of the codes; `None` if the code was given.
     pub(super) detection: Option<Detection>,
-    /// Parts of the dump, each under one code, or none.
+    /// Parts of the dump, each with one code or none.
     pub(super) regions: Vec<CheckedRegion>,
-    /// Kind of the dump; none where the sizes of its pages were stated and a code fits.
+    /// Kind of the dump; `None` if the page sizes were stated and a code fits.
     pub(super) dump: Option<DumpKind>,
 }
 
 /// A part of the dump.
 #[derive(Serialize)]
 pub(super) struct CheckedRegion {
-    /// Number of its first page.
+    /// Number of the first page.
     pub(super) first_page: u64,
-    /// Its pages.
+    /// Number of pages.
     pub(super) pages: u64,
-    /// Its protection.
+    /// Protection of the pages.
     pub(super) ecc: Protection,
-    /// Result of its code; none without a code.
+    /// Result of the code; `None` without a code.
     pub(super) report: Option<DecodeReport>,
 }
 
 impl CheckedRegion {
-    /// The region, without a report where no code protects it.
+    /// The region without a report, if no code protects it.
     pub(super) fn without_code(self) -> Self {
         Self { report: self.report.filter(|_| self.ecc == Protection::Code), ..self }
     }
 
-    /// True when its code corrects everything.
+    /// True if the code corrects all wrong bits.
     pub(super) fn is_good(&self) -> bool {
         self.report.as_ref().is_some_and(DecodeReport::is_good)
     }
@@ -90,7 +90,7 @@ impl CheckedRegion {
 pub(super) enum Protection {
     /// A code that was identified by its ECC bytes.
     Code,
-    /// The OOB holds no ECC.
+    /// The OOB contains no ECC.
     None,
     /// No code fits.
     Unknown,
@@ -142,7 +142,7 @@ impl Args {
     }
 }
 
-/// Kind of a dump: the one that was found, or the kind of a dump which no code fits.
+/// Kind of a dump: the detected kind, or the kind of a dump that no code fits.
 pub(super) fn kind_of_unfit(
     kind: Option<DumpKind>,
     detection: Option<&Detection>,
@@ -152,7 +152,7 @@ pub(super) fn kind_of_unfit(
     if kind.is_some() || is_fit || apart.path().is_some() { Ok(kind) } else { files::kind_of(path) }
 }
 
-/// Input of a search for codes: the dump is read once to find them, and once to decode.
+/// Input of a search for codes. The dump is read once to find the codes, and once to decode it.
 pub(super) struct Finder<'a> {
     geometry: PageGeometry,
     path: &'a Path,
@@ -173,7 +173,7 @@ impl<'a> Finder<'a> {
         Ok(Self { geometry, path: name, apart, pages, oob })
     }
 
-    /// The codes of the dump, and its regions.
+    /// Codes and regions of the dump.
     pub(super) fn detect(&self, layout: Option<&Layout>) -> Result<Detection, Failure> {
         if self.apart.only_ecc() {
             return Err(Failure::new(
@@ -193,7 +193,7 @@ impl<'a> Finder<'a> {
         Ok(detector.detect_two_chips(&apart).unwrap_or(detection))
     }
 
-    /// Decodes the dump in its regions.
+    /// Decodes the dump by regions.
     pub(super) fn decode(
         &self,
         (regions, transform): (&Regions, Option<Transform>),
@@ -243,7 +243,7 @@ impl<'a> Finder<'a> {
 }
 
 impl Concluded for Checked {
-    /// The codes that fit, and what they cannot correct.
+    /// Names of the codes that fit, and the wrong bits that they cannot correct.
     fn conclusion(&self) -> String {
         let reports: Vec<&DecodeReport> =
             self.regions.iter().filter_map(|region| region.report.as_ref()).collect();

@@ -84,17 +84,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(show::code(&report))
 }
 
-/// Result of decoding a dump whose codes were found.
+/// Result of decoding a dump with detected codes.
 #[derive(Serialize)]
 struct DetectedReport {
-    /// All regions together.
+    /// Sum of all regions.
     #[serde(flatten)]
     all: DecodeReport,
     #[serde(flatten)]
     checked: Checked,
 }
 
-/// The conclusion of the check of the pages.
+/// The conclusion is the same as for a check of the pages.
 impl Concluded for DetectedReport {
     fn conclusion(&self) -> String {
         self.checked.conclusion()
@@ -126,7 +126,7 @@ impl Args {
             .map(|scheme| DecodeTask::Correct(Box::new(scheme)))
     }
 
-    /// Finds the codes of the dump, each region's own, and decodes it.
+    /// Finds the code of each region of the dump, and decodes the dump.
     fn find(&self, destination: ReportDestination) -> Outcome {
         let file = Repeatable::new(&self.file, self.geometry.is_stated())?;
         let (geometry, kind) = match self.geometry.of_dump(file.path(), self.apart.path())? {

@@ -1,4 +1,4 @@
-//! Files and pipes that are read.
+//! Input files and pipes.
 
 use crate::common::Failure;
 use crate::terminal::unless_quiet;
@@ -12,14 +12,14 @@ use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// A file to be read, or `-` for stdin.
+/// An input file, or `-` for stdin.
 pub(super) struct Input {
     pub(super) reader: Box<dyn Read>,
     bytes: Option<u64>,
 }
 
 impl Input {
-    /// Opens a file to be read as it is.
+    /// Opens a file without unpacking it.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         if is_stdout(path) {
             return Ok(Self { reader: Box::new(io::stdin()), bytes: None });
@@ -28,8 +28,8 @@ impl Input {
         Ok(Self { reader: Box::new(file), bytes })
     }
 
-    /// Opens a file with parts of a dump, in which each page has `page_bytes` bytes. A compressed or sparse
-    /// file is read as what it holds; a file of whole pages is a dump, whatever its first bytes are.
+    /// Opens a file with parts of a dump, in which each page has `page_bytes` bytes. A compressed or sparse file is
+    /// unpacked. A file of whole pages is a dump, whatever its first bytes are.
     pub(super) fn open_dump(path: &Path, page_bytes: u32) -> Result<Self, Failure> {
         if is_stdout(path) {
             return Self::unpacked(path, io::stdin(), None);
@@ -45,7 +45,7 @@ impl Input {
         Self::unpacked(path, file, bytes)
     }
 
-    /// A file, and its length where it has one.
+    /// Opens a file. Returns its length as well, if it has one.
     fn file(path: &Path) -> Result<(File, Option<u64>), Failure> {
         let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
         let (metadata, file) = opened.map_err(|error| unreadable(path, &error))?;
@@ -62,13 +62,13 @@ impl Input {
         Ok(Self { reader, bytes })
     }
 
-    /// Has the bytes or bits exchanged, of pages with `page_bytes` bytes.
+    /// Exchanges the bytes or bits of pages with `page_bytes` bytes.
     pub(super) fn transform(&mut self, transform: Transform, page_bytes: u32) {
         let inner = std::mem::replace(&mut self.reader, Box::new(io::empty()));
         self.reader = transform.reader(inner, page_bytes);
     }
 
-    /// A progress bar on stderr; nothing where that is no terminal.
+    /// Progress bar on stderr; hidden if stderr is no terminal.
     pub(super) fn progress(&self) -> ProgressBar {
         let Some(bytes) = self.bytes else { return unless_quiet(ProgressBar::new_spinner()) };
         let style = ProgressStyle::with_template("{wide_bar} {binary_bytes} of {binary_total_bytes}");
@@ -81,7 +81,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("{}: {error}", path.display()), "name a file that can be read, or - for stdin")
 }
 
-/// Kind of the dump in a file, which is unpacked first; `None` of what can be read only once.
+/// Kind of the dump in a file, which is unpacked first; `None` for input that can be read only once.
 pub(super) fn kind_of(path: &Path) -> Result<Option<DumpKind>, Failure> {
     if reads_once(path) {
         return Ok(None);
@@ -131,10 +131,10 @@ impl Repeatable {
     }
 }
 
-/// A file that is read more than once. What a pipe brings is kept in a temporary file.
+/// A file that is read several times. The data of a pipe is stored in a temporary file.
 pub(super) struct Source {
     path: PathBuf,
-    /// Bytes of each page in the file.
+    /// Size of each page in the file, bytes.
     page_bytes: u32,
     kept: Option<File>,
 }
@@ -157,7 +157,7 @@ impl Source {
     }
 }
 
-/// The bytes of a pipe in a temporary file without a name.
+/// Copies the data of a pipe to an unnamed temporary file.
 fn keep(path: &Path) -> Result<File, Failure> {
     let copied = tempfile::tempfile().and_then(|mut file| {
         copy_to(path, &mut file)?;
@@ -182,7 +182,7 @@ fn not_kept(path: &Path, error: &io::Error) -> Failure {
     )
 }
 
-/// True when what a path leads to is gone once it was read.
+/// True if the path leads to data that can be read only once.
 fn reads_once(path: &Path) -> bool {
     is_stdout(path) || std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }

@@ -66,20 +66,20 @@ pub(super) struct Joined {
     /// Order of the parts.
     #[serde(flatten)]
     pub(super) striping: Striping,
-    /// Evidence for the order; `None` where the user stated it.
+    /// Evidence for the order; `None` if the user stated the order.
     pub(super) found: Option<JoinFound>,
-    /// Data bytes of a page, where the dumps have OOB.
+    /// Size of a page without OOB, if the dumps have OOB, bytes.
     pub(super) page_bytes: Option<u32>,
-    /// OOB bytes of a page.
+    /// Size of a page's OOB, bytes.
     pub(super) oob_bytes: Option<u32>,
-    /// Bytes written.
+    /// Number of bytes written.
     pub(super) written_bytes: u64,
-    /// Bytes of the longer dump that were left out.
+    /// Number of bytes of the longer dump that were omitted.
     pub(super) rest_bytes: u64,
 }
 
 impl Concluded for Joined {
-    /// The order of the chips.
+    /// Text about the order of the chips.
     fn conclusion(&self) -> String {
         let Striping { stripe, unit_bytes, first } = self.striping;
         let part = match stripe {
@@ -185,7 +185,7 @@ impl Args {
         Failure::new(format!("{}: {error}", self.one.display()), error.help())
     }
 
-    /// The order that was stated.
+    /// Order that the user states.
     fn stated(&self, geometry: Option<&PageGeometry>) -> Option<Striping> {
         let unit = self.unit?;
         let stripe = match unit {

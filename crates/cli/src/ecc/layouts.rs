@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     args.format.finish(&ResultKind::EccLayouts.of_nothing(), &layouts, "layouts", || show(&layouts))
 }
 
-/// Layouts as a result: all of the catalogue, or the one that was named.
+/// Layouts of a result: all layouts of the catalogue, or the named layout.
 #[derive(serde::Serialize)]
 struct Layouts {
     layouts: Vec<LayoutRow>,

@@ -48,7 +48,7 @@ pub(super) struct Args {
 /// Result of a merge.
 #[derive(Serialize)]
 pub(super) struct Merged {
-    /// Codes and layouts of the parts of the dump; empty where bits were voted alone.
+    /// Codes and layouts of the parts of the dump; empty if the vote of the bits was used alone.
     pub(super) schemes: Vec<MergedScheme>,
     #[serde(flatten)]
     pub(super) report: MergeReport,
@@ -57,7 +57,7 @@ pub(super) struct Merged {
 /// Protection of a part of the dumps.
 #[derive(Serialize)]
 pub(super) struct MergedScheme {
-    /// Number of its first page.
+    /// Number of the first page.
     pub(super) first_page: u64,
     /// Name of the code.
     pub(super) code: String,
@@ -119,7 +119,7 @@ impl Args {
         first.ok_or_else(|| Failure::new("no dump is named", "name the dumps of one chip"))
     }
 
-    /// The code that was given, or those that explain the first dump that has some.
+    /// The given code, or the codes that explain the first dump with a known code.
     fn regions(&self, geometry: &PageGeometry, sources: &[Source]) -> Result<Regions, Failure> {
         if self.code.is_none() {
             return Ok(Regions::one(RegionEcc::None));
@@ -129,7 +129,7 @@ impl Args {
                 self.code.scheme_for(geometry.clone(), self.geometry.asked()?)?,
             ))));
         }
-        // A worn dump may tell no code where another one does.
+        // A worn dump may show no code where another dump shows one.
         let mut regions = Regions::one(RegionEcc::None);
         for (source, path) in sources.iter().zip(&self.files) {
             let mut input = source.open()?;
@@ -141,7 +141,7 @@ impl Args {
                 break;
             }
         }
-        // A vote can undo what hides the code in each dump.
+        // A vote can correct the errors that hide the code in each dump.
         if regions.schemes().next().is_none() && sources.len() > 2 {
             return self.regions_of_vote(geometry, sources);
         }

@@ -1,4 +1,4 @@
-//! `floatgate ecc`. One file per subcommand.
+//! `floatgate ecc`, with one file per subcommand.
 
 mod advise;
 mod check;

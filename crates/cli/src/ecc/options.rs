@@ -1,4 +1,4 @@
-//! Options that the subcommands share: sizes, code, layout, OOB in a file of its own.
+//! Options that the subcommands share: sizes, code, layout, OOB in its own file.
 
 use super::files::{self, Input, Source};
 use crate::common::Failure;
@@ -58,17 +58,17 @@ pub(super) struct ApartArgs {
 
 /// Pages of a dump.
 pub(super) enum DumpPages {
-    /// The sizes, and the kind of the dump if they follow from it.
+    /// Known page sizes, and the kind of the dump if the sizes follow from it.
     Known(PageGeometry, Option<DumpKind>),
-    /// The dump has no OOB, or nothing tells its sizes.
+    /// The dump has no OOB, or its page sizes cannot be detected.
     Unknown(DumpKind),
 }
 
 impl DumpPages {
-    /// The sizes.
+    /// Page sizes.
     ///
     /// # Errors
-    /// They are not known.
+    /// The sizes are unknown.
     pub(super) fn require(self, path: &Path) -> Result<PageGeometry, Failure> {
         match self {
             Self::Known(geometry, _) => Ok(geometry),
@@ -77,7 +77,7 @@ impl DumpPages {
     }
 }
 
-/// Advice where the sizes of pages with OOB do not follow from a dump.
+/// Advice for a dump whose page sizes with OOB cannot be detected.
 pub(super) fn no_pages(kind: &DumpKind) -> &'static str {
     match kind.kind {
         Kind::DataOnly => {
@@ -96,12 +96,12 @@ impl GeometryArgs {
         self.part.is_some() || self.page_size.is_some()
     }
 
-    /// The usual code that does what the chip asks for, where a chip was named.
+    /// Usual code that meets the requirement of the chip, if a chip was named.
     pub(super) fn asked(&self) -> Result<Option<Code>, Failure> {
         if self.is_stated() { Ok(self.open()?.1) } else { Ok(None) }
     }
 
-    /// The pages of a dump: those that were stated, or those that follow from its contents.
+    /// Pages of a dump: stated sizes, or sizes detected from its contents.
     pub(super) fn of_dump(&self, path: &Path, oob: Option<&Path>) -> Result<DumpPages, Failure> {
         if self.is_stated() {
             return Ok(DumpPages::Known(self.open()?.0, None));
@@ -116,7 +116,7 @@ impl GeometryArgs {
         Ok(DumpPages::Known(geometry, Some(kind)))
     }
 
-    /// The pages, and a usual code that does what the chip asks for, where that is known.
+    /// Pages, and a usual code that meets the requirement of the chip, if it is known.
     pub(super) fn open(&self) -> Result<(PageGeometry, Option<Code>), Failure> {
         if let Some(name) = &self.part {
             let part = part_sizes::pages_of_part(&Library::built_in(), name)?;
@@ -133,7 +133,7 @@ impl GeometryArgs {
     }
 }
 
-/// Sizes of pages whose OOB is in another file: as many pages as the data have.
+/// Page sizes if the OOB is in another file: both files have the same number of pages.
 fn with_oob_apart(kind: &DumpKind, data: &Path, oob: &Path) -> Option<(u32, u32, Option<u32>)> {
     let page = kind.page_bytes.filter(|_| kind.kind == Kind::DataOnly)?;
     let [data, oob] = [data, oob].map(|path| std::fs::metadata(path).map_or(0, |found| found.len()));
@@ -159,7 +159,7 @@ impl CodeArgs {
         code.map(Some).map_err(|error| Failure::new(format!("--code {text}: {error}"), error.help()))
     }
 
-    /// The layout, if one is given that is not Linux's choice.
+    /// The layout, if one is given other than Linux's choice.
     pub(super) fn layout(&self) -> Result<Option<Cow<'static, Layout>>, Failure> {
         let Some(text) = self.layout.as_deref().filter(|text| *text != "linux") else { return Ok(None) };
         let failed = |error: LayoutError| {
@@ -172,12 +172,12 @@ impl CodeArgs {
         Layout::named(text).map(|layout| Some(Cow::Borrowed(layout))).map_err(failed)
     }
 
-    /// True when neither a code nor a layout is given, so that they are to be found.
+    /// True if neither a code nor a layout is given, so that both are detected.
     pub(super) const fn is_open(&self) -> bool {
         self.code.is_none() && self.layout.is_none()
     }
 
-    /// True when the option says that there is no code.
+    /// True if the option states that there is no code.
     pub(super) fn is_none(&self) -> bool {
         self.code.as_deref() == Some("none")
     }
@@ -211,7 +211,7 @@ fn no_code(asked: Option<Code>) -> Failure {
     )
 }
 
-/// An error that is about no file.
+/// Failure of an error that concerns no file.
 fn plain(error: &EccError) -> Failure {
     Failure::new(error, error.help())
 }
@@ -222,38 +222,38 @@ impl ApartArgs {
         self.oob.as_deref().map(|path| Input::open_dump(path, self.oob_bytes(geometry))).transpose()
     }
 
-    /// The file, if one is named, to be read more than once.
+    /// The file for several reads, if one is named.
     pub(super) fn source(&self, geometry: &PageGeometry) -> Result<Option<Source>, Failure> {
         self.oob.as_deref().map(|path| Source::new(path, self.oob_bytes(geometry))).transpose()
     }
 
-    /// Bytes of each page in the file with the OOB; 0 where they depend on the code.
+    /// Number of bytes per page in the file with the OOB; 0 if it depends on the code.
     const fn oob_bytes(&self, geometry: &PageGeometry) -> u32 {
         if self.ecc_only { 0 } else { geometry.oob_bytes }
     }
 
-    /// Bytes of each page in the file with the pages.
+    /// Number of bytes per page in the file with the pages.
     pub(super) const fn page_bytes(&self, geometry: &PageGeometry) -> u32 {
         if self.oob.is_some() { geometry.page_bytes } else { geometry.full_page() }
     }
 
-    /// The OOB as the library reads it.
+    /// The OOB in the form that the library reads.
     pub(super) fn apart<'a>(&self, input: &'a mut Option<Input>) -> Option<Apart<'a>> {
         let only_ecc = self.ecc_only;
         input.as_mut().map(|input| Apart { bytes: &mut input.reader, only_ecc })
     }
 
-    /// True when it has the ECC bytes alone.
+    /// True if the file contains only the ECC bytes.
     pub(super) const fn only_ecc(&self) -> bool {
         self.ecc_only
     }
 
-    /// The file, if one is named.
+    /// Path of the file, if one is named.
     pub(super) fn path(&self) -> Option<&Path> {
         self.oob.as_deref()
     }
 
-    /// An error, with the file that it is about.
+    /// Failure with the name of the file that the error concerns.
     pub(super) fn failure(&self, error: &EccError, input: &Path, output: Option<&Path>) -> Failure {
         let blamed = match error {
             EccError::Write { .. } => output.unwrap_or(input),

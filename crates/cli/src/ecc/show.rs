@@ -14,16 +14,16 @@ use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Most uncorrectable steps that are printed; JSON has more.
+/// Largest number of uncorrectable steps that the text lists; JSON has more.
 const LINES: usize = 10;
 
-/// Most bad blocks that are printed.
+/// Largest number of bad blocks that the text lists.
 const BLOCKS: usize = 20;
 
 /// Difference in evidence below which pages do not tell two layouts apart, in bits.
 pub(super) const INDISTINGUISHABLE_BITS: f64 = 3.3;
 
-/// Destination of a report.
+/// Output of a report.
 #[derive(Clone, Copy)]
 pub(super) struct ReportDestination {
     format: ReportFormat,
@@ -31,7 +31,7 @@ pub(super) struct ReportDestination {
 }
 
 impl ReportDestination {
-    /// Stdout, unless the data is there.
+    /// Output on stdout, unless the data goes there.
     pub(super) fn new(output: Option<&Path>, format: ReportFormat) -> Result<Self, common::Failure> {
         let to_stderr = output.is_some_and(is_stdout);
         if to_stderr && format.is_for_programs() {
@@ -43,7 +43,7 @@ impl ReportDestination {
         Ok(Self { format, to_stderr })
     }
 
-    /// Prints a report for programs, or as `text` for people.
+    /// Prints a report as JSON or CSV, or as `text`.
     pub(super) fn report<T: Serialize + Concluded>(
         self,
         origin: &Origin,
@@ -58,7 +58,7 @@ impl ReportDestination {
     }
 }
 
-/// The exit code of a check.
+/// Exit code of a check.
 pub(super) fn code(report: &DecodeReport) -> ExitCode {
     if report.is_good() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
@@ -124,7 +124,7 @@ pub(super) fn decoded(report: &DecodeReport) -> String {
     lines.join("\n")
 }
 
-/// A stuck column of the chip.
+/// Text about a stuck column of the chip.
 fn column(column: &StuckColumn) -> String {
     let StuckColumn { byte, bits, value, pages, corrected_pages } = column;
     let what = match bits {
@@ -142,7 +142,7 @@ fn column(column: &StuckColumn) -> String {
 const UNFIT: &str = "Are these the sizes of page and OOB, and is it a raw dump, read with the ECC off? A controller may write \
              bits or bytes\nin an order of its own, or scramble the data.";
 
-/// Advice where a code is the right one but for the number of wrong bits.
+/// Advice about a code that is right except for the number of wrong bits.
 fn worn(c: &Candidate) -> String {
     let (explained, all) = (c.clean + c.corrected, c.clean + c.corrected + c.uncorrectable);
     format!(
@@ -162,7 +162,7 @@ pub(super) fn detected(detection: &Detection, kind: Option<Kind>) -> String {
         grouped_count(detection.sampled_pages, "page")
     );
     if detection.found().is_none() {
-        // Data without OOB were cut into pages at the wrong places: what comes nearest tells nothing.
+        // Data without OOB was split into pages at the wrong positions, so the best code has no meaning.
         if kind == Some(Kind::DataOnly) && detection.worn().is_none() {
             return format!("no code fits: {tried}");
         }
@@ -179,7 +179,7 @@ pub(super) fn detected(detection: &Detection, kind: Option<Kind>) -> String {
     let files = detection.candidates.iter().filter_map(|found| found.layout_file.as_deref());
     let files: String = files
         .map(|file| {
-            // The text of the report is not that of the JSON, which would be shown on one line.
+            // The text of the report contains the file on several lines; JSON has it as one string.
             let lines: String = file.lines().map(|line| format!("\n  {line}")).collect();
             format!("\n\nno known layout matches; as a file for --layout it is:\n{}", lines.trim_end())
         })
@@ -212,7 +212,7 @@ fn candidates(candidates: &[Candidate]) -> String {
     format!("{table}{notes}")
 }
 
-/// The next best code, in words.
+/// Text about the next best code.
 fn rival(c: &Candidate) -> Option<String> {
     let rival = c.runner_up.as_ref().filter(|rival| rival.evidence_bits > 0.0)?;
     let name = format!("{} in the layout {}", rival.code, rival.layout);
@@ -251,7 +251,7 @@ fn histogram(report: &DecodeReport) -> Option<String> {
     let most = report.histogram.iter().map(|bar| bar.steps).max()?;
     let mut table = Table::new(["bits in a step", "steps", ""]).numbers(..2);
     for bar in &report.histogram {
-        // At least one block: what is there is seen.
+        // At least one block, so that every bar is visible.
         let length = (bar.steps * 30).div_ceil(most) as usize;
         table.row([bar.bits.to_string(), grouped(bar.steps), "█".repeat(length)]);
     }
@@ -284,7 +284,7 @@ pub(super) fn listed(uncorrectable: &[Failure], count: u64) -> Option<String> {
     Some(format!("\n{table}{more}"))
 }
 
-/// Explanation of a result that is not good, with advice.
+/// Explanation of a bad result, with advice.
 fn advice(report: &DecodeReport) -> Vec<String> {
     let mut advice = Vec::new();
     if report.rest_bytes > 0 {

@@ -1,4 +1,4 @@
-//! Images as a user has them, made by UBI and UBIFS in memory.
+//! Images such as a user has, created by UBI and UBIFS in memory.
 
 use crate::common::Failure;
 use crate::output::bug;
@@ -18,10 +18,10 @@ pub(super) const DEVICES: &str = "/dev d 755 0 0 - - - - -\n/dev/tty c 620 0 5 4
 pub(super) const VOLUMES: &str =
     "[rootfs]\nmode=ubi\nimage=rootfs.ubifs\nvol_id=0\nvol_type=dynamic\nvol_name=rootfs\n";
 
-/// Eraseblocks of a volume.
+/// Number of LEBs of a volume.
 const LEBS: u32 = 24;
 
-/// An image with a filesystem in each volume, unmounted.
+/// Image with an unmounted filesystem in each volume.
 pub(super) fn clean(volumes: &[&str]) -> Result<Vec<u8>, Failure> {
     let mut device = with_volumes(volumes)?;
     for (volume, _) in (0..).zip(volumes) {
@@ -30,7 +30,7 @@ pub(super) fn clean(volumes: &[&str]) -> Result<Vec<u8>, Failure> {
     Ok(contents(device))
 }
 
-/// A dump of a device whose filesystem is mounted: a file was written after the last commit.
+/// Dump of a device with a mounted filesystem: a file was written after the last commit.
 pub(super) fn in_use() -> Result<Vec<u8>, Failure> {
     let mut live = filled(with_volumes(&["rootfs"])?, 0)?;
     live.sync().map_err(bug)?;
@@ -39,7 +39,7 @@ pub(super) fn in_use() -> Result<Vec<u8>, Failure> {
     Ok(contents(live.abandon().into_ubi()))
 }
 
-/// An empty UBI on large pages with erased OOB, as read from a chip whose controller keeps its ECC elsewhere.
+/// Empty UBI on large pages with erased OOB, as read from a chip whose controller stores its ECC elsewhere.
 pub(super) fn empty_dump() -> Result<Vec<u8>, Failure> {
     const PAGE: u32 = 4096;
     const OOB: usize = 224;
@@ -48,7 +48,7 @@ pub(super) fn empty_dump() -> Result<Vec<u8>, Failure> {
     Ok(pages.flat_map(|page| page.iter().copied().chain(iter::repeat_n(0xFF, OOB))).collect())
 }
 
-/// A flash of a router: a boot loader, a redundant environment with partitions, an UBI device.
+/// Flash of a router: a boot loader, a redundant environment with partitions, and an UBI device.
 pub(super) fn router() -> Result<Vec<u8>, Failure> {
     const BLOCK: usize = 128 << 10;
     let mut flash = b"U-Boot 2023.01 (Jan 09 2023 - 16:07:33 +0000)\0".repeat(2000);
@@ -65,7 +65,7 @@ pub(super) fn router() -> Result<Vec<u8>, Failure> {
     Ok(flash)
 }
 
-/// A dump of pages of 2048 + 64 bytes with bits that BCH-4 corrects, which `shift` moves.
+/// Adds bitflips that BCH-4 corrects to a dump of pages of 2048 + 64 bytes; `shift` moves their positions.
 pub(super) fn with_wrong_bits(mut dump: Vec<u8>, shift: usize) -> Vec<u8> {
     const PAGE: usize = 2048 + 64;
     for (page, bit) in [(1, 100), (1, 101), (64, 9000), (65, 5), (65, 8 * 2100 + 7)] {
@@ -91,7 +91,7 @@ fn formatted(geometry: Geometry) -> Result<Device, Failure> {
     Ubi::attach(flash, &AttachOptions::default()).map_err(|error| bug(error.fault))
 }
 
-/// A filesystem with a little of everything.
+/// Filesystem with a few files of each type.
 fn filled(device: Device, volume: u32) -> Result<Live, Failure> {
     let volume = device.open_volume(volume).map_err(|(error, _)| bug(error))?;
     let formatted = Ubifs::format(volume, &FormatOptions::default(), Behaviour::default());
@@ -120,7 +120,7 @@ fn add(live: &mut Live, directory: u32, name: &str, kind: NewKind, data: &[u8]) 
     Ok(inode)
 }
 
-/// Bytes that nothing compresses; a linear congruential generator is enough (Knuth's MMIX).
+/// Incompressible bytes, from a linear congruential generator (Knuth's MMIX).
 fn noise(len: usize) -> Vec<u8> {
     let states = iter::successors(Some(1_u64), |state| {
         Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))

@@ -1,4 +1,4 @@
-//! Programs of mtd-utils that make images: mkfs.ubifs, ubinize, mkfs.jffs2 and sumtool.
+//! Programs of mtd-utils that create images: mkfs.ubifs, ubinize, mkfs.jffs2 and sumtool.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,7 +23,7 @@ use floatgate_stack::FileStore;
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::FormatOptions;
 
-/// Bytes of the headers of UBI on flash that is written byte by byte.
+/// Size of UBI's headers on flash that is written byte by byte, bytes.
 const NOR_HEADERS: u32 = 128;
 
 /// Make a UBIFS image from a directory.
@@ -118,7 +118,7 @@ fn build_failed(path: &Path, error: &BuildError) -> Failure {
     }
 }
 
-/// Reports what was made; the exit status, which mtd-utils have 0 where files lose attributes, too.
+/// Reports the image that was created. The exit status is 0 even if files lose attributes, as in mtd-utils.
 fn made(path: &Path, built: &Built, is_verbose: bool) -> Outcome {
     for loss in &built.losses {
         print_note(&format!("warning: {loss}"));
@@ -130,7 +130,7 @@ fn made(path: &Path, built: &Built, is_verbose: bool) -> Outcome {
 }
 
 impl MkfsUbifs {
-    /// Flash whose LEBs have the size that was asked for: with sub-pages where a block of a power of two bytes then results.
+    /// Flash with LEBs of the requested size. It has sub-pages if the block size is then a power of two.
     const fn shape(&self) -> FlashShape {
         let page = self.min_io_size;
         let headers = match page {
@@ -237,7 +237,7 @@ pub(super) struct Ubinize {
 }
 
 impl Ubinize {
-    /// Volumes of the ini file, whose paths count from the folder of this process.
+    /// Volumes of the ini file, whose paths are relative to the working directory.
     fn volumes(&self) -> Result<Vec<ubinize::VolumeSource>, Failure> {
         let failed = |error: UbinizeError| Failure::new(&error, error.help());
         let text = std::fs::read_to_string(&self.ini)
@@ -345,12 +345,12 @@ pub(super) struct MkfsJffs2 {
     verbose: bool,
 }
 
-/// Bytes of an eraseblock: mtd-utils take a small number for KiB.
+/// Size of an eraseblock in bytes: mtd-utils interpret a small number as KiB.
 const fn eraseblock(size: u32) -> u32 {
     if size < 4096 { size.saturating_mul(1024) } else { size }
 }
 
-/// Options of a JFFS2 that is built.
+/// Build options of a JFFS2.
 fn jffs2(
     eraseblock: u32,
     is_nand: bool,
@@ -358,7 +358,7 @@ fn jffs2(
     compression: Compression,
     overrides: Overrides,
 ) -> BuildOptions {
-    // Without clean markers it is for NAND, of which nothing but the size of a page is told.
+    // Without clean markers the image is for NAND. Of its chip only the page size is known.
     let page = if is_nand { 512 } else { 1 };
     BuildOptions {
         shape: FlashShape {
@@ -377,7 +377,7 @@ fn jffs2(
     }
 }
 
-/// Builds into a file, or into a temporary one that goes to stdout.
+/// Builds into a file, or into a temporary file that is copied to stdout.
 fn build_to(path: Option<&PathBuf>, source: &Source, options: &BuildOptions) -> Result<Built, Failure> {
     if let Some(path) = path {
         let output = Output::create(path, &[])?;
@@ -399,7 +399,8 @@ fn build_to(path: Option<&PathBuf>, source: &Source, options: &BuildOptions) -> 
 /// Short options of mkfs.jffs2 without a value.
 const JFFS2_FLAGS: &str = "nlbfUvhV";
 
-/// Takes `-p` and its value, a number that follows at once, out of an argument with several short options: clap would want an equals sign.
+/// Splits `-p` and its value, a number directly after it, from an argument with several short options. Clap would
+/// require an equals sign.
 fn split_pad(argument: &str) -> Option<Vec<OsString>> {
     let options = argument.strip_prefix('-').filter(|options| !options.starts_with('-'))?;
     let (before, after) = options.split_once('p')?;
@@ -444,7 +445,7 @@ impl Run for MkfsJffs2 {
         let own = Jffs2Options {
             big_endian: self.big_endian,
             summaries: false,
-            // The last eraseblock is filled up also without a size.
+            // The last eraseblock is also padded if no size is given.
             pad_bytes: self.pad.filter(|bytes| *bytes > 1),
         };
         let latest = if self.faketime { Some(0) } else { source_date_epoch()? };
@@ -501,7 +502,7 @@ pub(super) struct Sumtool {
 }
 
 impl Sumtool {
-    /// The files of the image as a tar, and true where its numbers begin with the most significant byte.
+    /// Writes the files of the image into a tar. The flag is true if the image is big-endian.
     fn files(&self) -> Result<(tempfile::NamedTempFile, bool), Failure> {
         let failed = |error: ImageError| failure(&self.input, &error);
         let sizes = FlashSizes { peb_bytes: Some(eraseblock(self.eraseblock)), ..FlashSizes::default() };

@@ -1,4 +1,4 @@
-//! Programs that read images: ubi_reader's and jefferson.
+//! Programs that read images: the programs of ubi_reader, and jefferson.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,7 +22,7 @@ use floatgate_mtd::advice::Help as _;
 use floatgate_stack::fs::{Attributes, FileType};
 use floatgate_stack::ubifs::Behaviour;
 
-/// Folder into which ubi_reader extracts where none is named.
+/// Folder into which ubi_reader extracts by default.
 const UBIREADER_ROOT: &str = "ubifs-root";
 
 /// Options that ubi_reader's programs share.
@@ -69,7 +69,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Opens the file; its images that are meant.
+    /// Opens the file, and finds the images that the options select.
     fn open(&self) -> Result<(Image, Vec<OneImage>), Failure> {
         let failed = |error: ImageError| image::failure(&self.filepath, &error);
         let image = Image::open_sized(&self.filepath, Access::Read, FlashSizes::default()).map_err(failed)?;
@@ -95,7 +95,7 @@ impl Reader {
         self.log || self.verbose_log
     }
 
-    /// Exit status of an extraction.
+    /// Exit status after an extraction.
     fn status(&self, is_whole: bool) -> Outcome {
         Ok(ExitCode::from(u8::from(!is_whole && !self.warn_only_block_read_errors)))
     }
@@ -106,7 +106,7 @@ fn volume_of(one: &OneImage, volume: &OneVolume) -> Selection {
     Selection { offset: Some(one.offset), volume: Some(volume.id.to_string()), ..Selection::default() }
 }
 
-/// Path in a folder with the name of a volume, which comes from the image.
+/// Path of a folder for a volume, whose name comes from the image.
 fn below(folder: &Path, volume: &OneVolume) -> PathBuf {
     let is_plain = !matches!(volume.name.as_str(), "" | "." | "..") && !volume.name.contains('/');
     folder.join(if is_plain { volume.name.clone() } else { format!("volume-{}", volume.id) })
@@ -116,7 +116,7 @@ fn failed_at(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("{}: {error}", path.display()), "name a folder that can be written")
 }
 
-/// Makes a folder, which may be there and must be empty.
+/// Creates a folder; an existing folder must be empty.
 fn empty_folder(path: &Path) -> Result<(), Failure> {
     DirectoryTarget::check_empty(path).map_err(|_| {
         let message = format!("Output directory is not empty. {}", path.display());
@@ -175,7 +175,8 @@ impl ExtractFiles {
             if image.mount(&selection, true, Behaviour::default()).is_ok() || volume.ubifs.is_some() {
                 is_whole &= self.extract(image, &selection, &folder)?;
             } else if is_damaged(image, &selection) {
-                // What reads past the damage decides what the volume holds. The other volumes do not depend on it.
+                // The result of an extraction that continues after damage shows whether the volume has files. The
+                // other volumes do not depend on it.
                 match self.extract(image, &selection, &folder) {
                     Ok(is_all) => is_whole &= is_all,
                     Err(failure) => {
@@ -212,7 +213,7 @@ impl Run for ExtractFiles {
     }
 }
 
-/// True where bytes of a volume are lost.
+/// True if bytes of a volume are lost.
 fn is_damaged(image: &Image, selection: &Selection) -> bool {
     read_raw(image, selection, &mut io::sink()).map_or(true, |raw| !raw.damaged_lebs.is_empty())
 }
@@ -221,7 +222,7 @@ fn println_out(line: &str) -> Result<(), Failure> {
     output::print(line)
 }
 
-/// A target that gets files without permissions or extended attributes, as ubi_reader writes them.
+/// Target that writes files without permissions and extended attributes, as ubi_reader does.
 struct Plain<'t> {
     target: &'t mut dyn Target,
     modes: bool,
@@ -361,7 +362,7 @@ impl Run for DisplayInfo {
     }
 }
 
-/// A UBI device, with the labels of ubi_reader.
+/// Text about a UBI device, with the labels of ubi_reader.
 fn display_ubi(ubi: &UbiInfo, is_ubifs: bool) -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
@@ -417,7 +418,7 @@ impl Run for Jefferson {
         let failed = |error: ImageError| image::failure(&self.file, &error);
         if self.dest.exists() && !self.force {
             output::print("Destination path already exists!")?;
-            // Python's exit(-1).
+            // Exit status of Python's exit(-1).
             return Ok(ExitCode::from(255));
         }
         let image = Image::open_sized(&self.file, Access::Read, FlashSizes::default()).map_err(failed)?;
@@ -449,13 +450,13 @@ impl Run for Jefferson {
         if self.verbose > 0 {
             print_note(&format!("{} entries, {} bytes", extracted.entries, extracted.bytes));
         }
-        // jefferson's status is 0 also where files are damaged.
+        // The exit status of jefferson is 0 even if files are damaged.
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Removes what has a name of the image in a folder, so that it can be written anew. The extraction reports a
-/// name that is not valid in a folder.
+/// Removes an entry of a folder whose name comes from the image, so that it can be written again. The extraction
+/// reports a name that is not valid in a folder.
 fn remove(folder: &Path, name: &[u8]) -> io::Result<()> {
     if matches!(name, b"" | b"." | b"..") || name.contains(&b'/') || name.contains(&0) {
         return Ok(());

@@ -212,7 +212,7 @@ fn source(path: &Path) -> Result<Source, Failure> {
     Ok(if metadata.is_dir() { Source::Directory(path.to_owned()) } else { Source::Tar(path.to_owned()) })
 }
 
-/// The latest time that files get, if it is set.
+/// Latest time of files, from SOURCE_DATE_EPOCH; `None` if it is not set.
 pub(crate) fn source_date_epoch() -> Result<Option<i64>, Failure> {
     let Some(value) = std::env::var_os("SOURCE_DATE_EPOCH").filter(|value| !value.is_empty()) else {
         return Ok(None);
@@ -225,14 +225,15 @@ pub(crate) fn source_date_epoch() -> Result<Option<i64>, Failure> {
     seconds.map(Some).ok_or_else(wrong)
 }
 
-/// Free LEBs in an image whose volume is no larger than its filesystem. They let `image put` and similar commands change the image.
+/// Number of free LEBs in an image whose volume is no larger than its filesystem. `image put` and similar commands
+/// need them to change the image.
 const ROOM_LEBS: u32 = 2;
 
-/// Children of an index node unless stated.
+/// Default number of children of an index node.
 const FANOUT: u32 = 8;
 
 impl Args {
-    /// Options of one format mean nothing to another.
+    /// Refuses options that the format does not have.
     fn check_format(&self) -> Result<(), Failure> {
         use Format::{Jffs2, Littlefs, Spiffs, Ubi, Ubifs, Yaffs2};
         const FLASH: &[Format] = &[Ubi, Ubifs];

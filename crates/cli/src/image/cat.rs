@@ -34,7 +34,7 @@ pub(crate) struct Args {
     raw: bool,
 }
 
-/// Bytes that are read at a time.
+/// Number of bytes in one read.
 const CHUNK: usize = 1 << 20;
 
 pub(crate) fn run(args: &Args) -> Outcome {

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// Findings that are printed; JSON has all.
+/// Largest number of findings that the text shows; JSON has all findings.
 const FINDINGS: usize = 50;
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::from(report.status().code()))
 }
 
-/// The failure of a check, whose advice does not lead back to the check.
+/// Failure of a check, whose advice does not recommend the check itself.
 fn failed(path: &Path, error: &ImageError) -> Failure {
     if error.help().to_string().contains(" says what is wrong") {
         let help = "read the whole dump again; `floatgate image map` lists the recognised parts";

@@ -78,7 +78,7 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// Paths that are printed; JSON has all.
+/// Largest number of paths that the text shows; JSON has all paths.
 const LINES: usize = 200;
 
 pub(crate) fn run(args: &Args) -> Outcome {

@@ -88,7 +88,7 @@ enum AreaName {
     Index,
 }
 
-/// Bytes in a line of hexadecimal digits, of which each has two.
+/// Number of bytes in a line of hexadecimal digits.
 const LINE: usize = 32;
 
 fn leb_and_byte(text: &str) -> Result<(u32, u32), String> {

@@ -1,5 +1,5 @@
-//! The subcommands of `floatgate image` that change files in an image: `put`, `rm`, `mv`, `ln`, `mkdir`, `chmod`, `chown`,
-//! `setxattr`.
+//! Subcommands of `floatgate image` that change files in an image: `put`, `rm`, `mv`, `ln`, `mkdir`, `chmod`,
+//! `chown`, `setxattr`.
 
 use super::options::{self, ImageArgs};
 use crate::common::{Failure, Outcome, count};
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
-/// Losses that are printed; JSON has all.
+/// Largest number of losses that the text shows; JSON has all losses.
 const LINES: usize = 20;
 
 /// Options that all changes of an image have.
@@ -262,13 +262,13 @@ pub(crate) fn put(args: &PutArgs) -> Outcome {
 /// A file of the host that is put into an image.
 struct Source {
     path: PathBuf,
-    /// Holds what came out of a descriptor, which is read once.
+    /// Folder with the data of a descriptor, which can be read only once.
     _folder: Option<TempDir>,
 }
 
 impl Source {
-    /// The bytes that come out of `-`, `/dev/stdin` or `/dev/fd/N`, such as a pipe, are kept in a file: a change may read it more than once. Its links are
-    /// no files of the user.
+    /// Opens a source. The data of `-`, `/dev/stdin` and `/dev/fd/N`, such as a pipe, is copied to a file, because a
+    /// change may read it more than once. Links in /dev are not files of the user.
     fn open(path: &OsString) -> Result<Self, Failure> {
         let path = PathBuf::from(path);
         let is_descriptor = ["/dev/stdin", "-"].iter().any(|stdin| path.as_os_str() == *stdin)
@@ -364,7 +364,7 @@ fn path(name: &OsString) -> Result<ImagePath, EditError> {
     ImagePath::new(name.clone().into_vec())
 }
 
-/// Text as it is, or bytes after 0x.
+/// Value of an attribute: text, or bytes in hexadecimal after 0x.
 fn xattr_value(text: &[u8]) -> Result<Vec<u8>, Failure> {
     let Some(digits) = text.strip_prefix(b"0x") else { return Ok(text.to_vec()) };
     let byte = |pair: &[u8]| {
@@ -375,7 +375,7 @@ fn xattr_value(text: &[u8]) -> Result<Vec<u8>, Failure> {
     bytes.ok_or_else(|| Failure::new("the value is not hexadecimal", "two digits for each byte behind 0x"))
 }
 
-/// The time that SOURCE_DATE_EPOCH says, if it is set.
+/// Time in SOURCE_DATE_EPOCH, if it is set.
 pub(super) fn source_date_epoch() -> Result<Option<Timestamp>, Failure> {
     let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH").filter(|text| !text.is_empty()) else {
         return Ok(None);
@@ -390,7 +390,7 @@ pub(super) fn source_date_epoch() -> Result<Option<Timestamp>, Failure> {
     Ok(Some(Timestamp { seconds, nanoseconds: 0 }))
 }
 
-/// Time of the host's clock.
+/// Current time of the host's clock.
 pub(super) fn now() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "the edge: files get the time of the host")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

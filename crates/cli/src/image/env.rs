@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 impl Args {
-    /// Leaves only the variables that were named.
+    /// Keeps only the variables that the command line names.
     fn only_named(&self, mut environment: Environment) -> Result<Environment, Failure> {
         if let Some(missing) = self.names.iter().find(|name| environment.get(name).is_none()) {
             let help = "without a name all variables are printed";
@@ -96,7 +96,7 @@ impl Args {
         Ok(environment)
     }
 
-    /// The variables, one a line, as mkenvimage reads them; its places are comments.
+    /// Text with one variable per line, as mkenvimage reads it; the locations of the copies are comments.
     fn text(&self, environment: &Environment) -> String {
         let mut text = String::new();
         if self.names.is_empty() {

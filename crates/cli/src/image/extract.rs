@@ -74,7 +74,7 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// Losses that are printed; JSON has all.
+/// Largest number of losses that the text shows; JSON has all losses.
 const LINES: usize = 20;
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -180,7 +180,7 @@ impl Args {
         Ok(extracted)
     }
 
-    /// The failure, with what it left behind.
+    /// Failure of an extraction, with the output that it left.
     fn failed(&self, error: &ExtractError, left: &str) -> Failure {
         Failure::new(format!("{}: {error}", self.image.image.display()), format!("{}{left}", error.help()))
     }
@@ -206,7 +206,7 @@ impl Args {
     }
 }
 
-/// Says what else is damaged.
+/// Prints notes about other damage.
 pub(super) fn print_notes(notes: &[String]) {
     notes.iter().take(LINES).for_each(|note| terminal::print_note(note));
     if notes.len() > LINES {
@@ -214,7 +214,7 @@ pub(super) fn print_notes(notes: &[String]) {
     }
 }
 
-/// Lists what is lost.
+/// Prints a list of losses.
 pub(super) fn print_losses(how: &str, losses: &[Loss]) {
     if losses.is_empty() {
         return;

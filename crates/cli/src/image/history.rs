@@ -1,4 +1,4 @@
-//! `floatgate image ls --history`, and moments as they are typed.
+//! `floatgate image ls --history`, and the parser of points in time.
 
 use super::options::{self, ImageArgs};
 use super::show::date;
@@ -12,7 +12,7 @@ use floatgate_stack::fs::Timestamp;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-/// Lists the nodes at a path or below; only those that do not count any more if `old`.
+/// Lists the nodes at or below a path; with `old`, only the obsolete nodes.
 pub(super) fn list(image: &ImageArgs, path: &[u8], old: bool, format: &ReportFormat) -> Outcome {
     let opened = image.open(Access::Read)?;
     let all = history(&opened, &image.selection());
@@ -52,7 +52,7 @@ fn text(nodes: &[&Revision]) -> String {
     text + &format!("{}, {old} of them old\n", count(nodes.len(), "node"))
 }
 
-/// Reads a moment.
+/// Parses a point in time.
 pub(super) fn moment(text: &str) -> Result<At, String> {
     const HOW: &str = "a sequence number, INODE:VERSION, a time as YYYY-MM-DD HH:MM:SS in UTC, or @SECONDS";
     if let Some(seconds) = text.strip_prefix('@') {
@@ -67,7 +67,7 @@ pub(super) fn moment(text: &str) -> Result<At, String> {
     version.or_else(|| seconds(text).map(At::Time)).ok_or_else(|| HOW.to_owned())
 }
 
-/// Seconds since 1970 of a time, or of the end of a day.
+/// Seconds since 1970 for a time, or for the end of a day.
 fn seconds(text: &str) -> Option<i64> {
     let text = if text.len() == 10 { format!("{text} 23:59:59") } else { text.to_owned() };
     let minutes = if text.len() == 16 { format!("{text}:59") } else { text };

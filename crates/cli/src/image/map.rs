@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if map.damaged() == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Opens a dump whatever is in it; - is stdin.
+/// Opens a dump with any contents; `-` is stdin.
 pub(super) fn open(path: &Path, sizes: FlashSizes) -> Result<Image, ImageError> {
     match path.as_os_str() {
         stdin if stdin == "-" => Image::any_from_stream(&mut std::io::stdin().lock(), sizes),
@@ -102,7 +102,7 @@ fn text(map: &FlashMap) -> String {
     text
 }
 
-/// The properties of a part in one line.
+/// Properties of a part, on one line.
 fn details(part: &Part) -> String {
     let Facts(facts) = &part.facts;
     let shown = facts.iter().map(|(name, value)| {
@@ -122,7 +122,7 @@ fn time(seconds: u64) -> String {
     show::date(Timestamp { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanoseconds: 0 })
 }
 
-/// Partitions, each with the parts that begin in it.
+/// Table of the partitions, each with the parts that begin in it.
 fn partitions(map: &FlashMap) -> Table {
     let mut table = Table::new(["offset", "bytes", "partition", "listed by", "contents"]).numbers(0..2);
     for partition in &map.partitions {

@@ -73,7 +73,7 @@ impl PageArgs {
     }
 }
 
-/// The key in a file.
+/// Reads the key in a file.
 fn read_key(path: &Path) -> Result<AuthKey, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     AuthKey::new(&bytes).map_err(|error| format!("{}: {error}", path.display()))
@@ -96,12 +96,12 @@ impl ImageArgs {
         }
     }
 
-    /// Sizes of the flash that were stated.
+    /// Sizes of the flash that the options state.
     pub(super) const fn sizes(&self) -> FlashSizes {
         FlashSizes { peb_bytes: self.peb_size, pages: self.pages.sizes() }
     }
 
-    /// Authentication that the options ask for.
+    /// Authentication that the options state.
     fn authenticate(&self) -> Authenticate {
         match &self.auth_key {
             Some(key) => Authenticate::Key(key.clone()),
@@ -110,7 +110,7 @@ impl ImageArgs {
         }
     }
 
-    /// Path of the image, where it must be a file that can be read again or written.
+    /// Path of the image; fails if it is not a file that can be read repeatedly or written.
     pub(super) fn file(&self) -> Result<&Path, Failure> {
         file(&self.image)
     }
@@ -151,7 +151,7 @@ impl ImageArgs {
         mounted.map_err(|error| failure(&self.image, &error))
     }
 
-    /// Failure at a path in the image.
+    /// Failure for a path in the image.
     pub(super) fn failed_at(&self, path: &[u8], error: floatgate_stack::fs::Error) -> Failure {
         let error = ImageError::from(error);
         Failure::new(format!("{}: {}: {error}", self.image.display(), show_name(path)), error.help())
@@ -163,7 +163,7 @@ impl ImageArgs {
     }
 }
 
-/// A path that must be a file that can be read again or written.
+/// Checks that a path is a file that can be read repeatedly or written.
 pub(super) fn file(path: &Path) -> Result<&Path, Failure> {
     if path.as_os_str() == "-" || is_stream(path) {
         let help = "name a file; ./- is one with that name";
@@ -175,7 +175,7 @@ pub(super) fn file(path: &Path) -> Result<&Path, Failure> {
     Ok(path)
 }
 
-/// Opens an image for reading; - is stdin.
+/// Opens an image for reading; `-` is stdin.
 pub(super) fn read(path: &Path, sizes: FlashSizes) -> Result<Image, Failure> {
     try_read(path, sizes).map_err(|error| failure(path, &error))
 }
@@ -193,7 +193,7 @@ pub(crate) fn failure(path: &Path, error: &(impl Help + fmt::Display)) -> Failur
     Failure::new(format!("{name}{error}"), error.help())
 }
 
-/// Prints remarks on an image that was made.
+/// Prints warnings about a new image.
 pub(super) fn print_warnings(warnings: &[Finding]) {
     for Finding { volume, what, consequence, .. } in warnings {
         let volume = volume.iter().map(|name| format!("volume {name:?}: ")).collect::<String>();
@@ -201,7 +201,8 @@ pub(super) fn print_warnings(warnings: &[Finding]) {
     }
 }
 
-/// Prints how a file that was written goes back to flash. What is no file, such as a block device, is there already.
+/// Prints the commands that write a new file back to flash; nothing if the output is no regular file, such as a block
+/// device.
 pub(super) fn print_write_back(write_back: WriteBack, file: &Path) {
     if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
         terminal::print_note(&write_back.line(file));

@@ -1,8 +1,8 @@
-//! Attributes for people.
+//! Text of attributes.
 
 use floatgate_stack::fs::{Attributes, FileType, Timestamp};
 
-/// Type and permissions as `ls -l` shows them.
+/// Type and permissions in the form of `ls -l`.
 pub(super) fn mode_text(attributes: &Attributes) -> String {
     let letter = match attributes.file_type {
         FileType::Directory => 'd',
@@ -31,7 +31,7 @@ pub(super) fn mode_text(attributes: &Attributes) -> String {
     text
 }
 
-/// A point in time in UTC, to the second: `2026-11-21 07:25:00`.
+/// Time in UTC, to the second: `2026-11-21 07:25:00`.
 pub(super) fn date(time: Timestamp) -> String {
     let days = time.seconds.div_euclid(86_400);
     let second = time.seconds.rem_euclid(86_400);
@@ -39,7 +39,8 @@ pub(super) fn date(time: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// Year, month and day of a day since 1970-01-01 (proleptic Gregorian calendar), counted in 400-year cycles that begin in March.
+/// Year, month and day for a number of days since 1970-01-01 (proleptic Gregorian calendar), computed in 400-year
+/// cycles that begin in March.
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days.saturating_add(719_468);
     let era = shifted.div_euclid(146_097);

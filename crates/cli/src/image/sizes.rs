@@ -1,4 +1,4 @@
-//! Numbers on the command line, and options of the flash that an image is for.
+//! Parsers of numbers on the command line, and options for the flash of an image.
 
 use crate::common::Failure;
 use floatgate_config::Library;
@@ -10,13 +10,13 @@ use std::path::PathBuf;
 
 pub(crate) use floatgate_mtd::size::parse as bytes;
 
-/// As [`bytes`], below 4 GiB.
+/// As [`bytes`], for sizes below 4 GiB.
 pub(crate) fn bytes32(text: &str) -> Result<u32, String> {
     let bytes = bytes(text).map_err(|error| error.to_string())?;
     u32::try_from(bytes).map_err(|_| format!("{text} is too large"))
 }
 
-/// UID:GID.
+/// Parser of UID:GID.
 pub(super) fn owner(text: &str) -> Result<(u32, u32), String> {
     let numbers = text.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
     numbers.ok_or_else(|| format!("{text:?} is not UID:GID, two numbers"))
@@ -68,7 +68,7 @@ impl ChipArgs {
         shape.map(Some).map_err(|error| Failure::new(&error, "give whole PEBs, at most the size of the chip"))
     }
 
-    /// The flash that an image is to fit, if it is named.
+    /// Flash for which the image is checked; `None` if the options name no flash.
     pub(super) fn target(&self) -> Result<Option<TargetFlash>, Failure> {
         let target = self.shape()?.map(TargetFlash::new).transpose();
         target.map_err(|error| Failure::new(&error, error.help()))
@@ -100,17 +100,18 @@ pub(super) struct FlashArgs {
 }
 
 impl FlashArgs {
-    /// The sizes of the flash for UBI, which has pages.
+    /// Sizes of the flash for UBI, which requires a page size.
     pub(super) fn shape(&self) -> Result<FlashShape, Failure> {
         self.shape_or(None)
     }
 
-    /// The sizes of the flash for a JFFS2, by default of NOR, as `mkfs.jffs2` makes it: its nodes know no pages.
+    /// Sizes of the flash for JFFS2. The default is NOR, as in `mkfs.jffs2`, because nodes of JFFS2 do not depend on
+    /// pages.
     pub(super) fn shape_for_jffs2(&self) -> Result<FlashShape, Failure> {
         self.shape_or(Some(1))
     }
 
-    /// The sizes of pages and blocks of a filesystem for microcontrollers, by default those of ESP-IDF.
+    /// Sizes of pages and blocks of a filesystem for microcontrollers; the defaults are those in ESP-IDF.
     pub(super) fn shape_of_blocks(&self) -> Result<FlashShape, Failure> {
         const PAGE: u32 = 256;
         const BLOCK: u32 = 4096;
@@ -127,7 +128,7 @@ impl FlashArgs {
         })
     }
 
-    /// The sizes of the flash; `usual_page` are the bytes of a page unless they are given.
+    /// Sizes of the flash; `usual_page` is the default page size in bytes.
     fn shape_or(&self, usual_page: Option<u32>) -> Result<FlashShape, Failure> {
         let named = self.chip.shape()?;
         let mut shape = match (named, self.page_size.or(usual_page), self.peb_size) {

@@ -27,7 +27,7 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// A file with all that is known of it.
+/// A file with all its properties.
 #[derive(Serialize)]
 struct Stat {
     #[serde(flatten)]
@@ -35,9 +35,9 @@ struct Stat {
     /// Compression of new data.
     compression: String,
     flags: Vec<&'static str>,
-    /// Names with their values, bytes that are not text as `\xNN`.
+    /// Names and values of the extended attributes; bytes that are not text have the form `\xNN`.
     extended_attributes: Vec<[String; 2]>,
-    /// Blocks of 4 KiB that hold data.
+    /// Number of blocks of 4 KiB that hold data.
     data_blocks: u64,
 }
 
@@ -69,11 +69,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     args.format.finish(&origin, &stat, "", || text(&stat, &attributes))
 }
 
-/// A listing of properties has no conclusion.
+/// A list of properties has no conclusion.
 impl Concluded for Stat {}
 impl Concluded for Members {}
 
-/// The members of the JSON: `target` is the image, `link_target` the target of a symbolic link.
+/// Members of the JSON. `target` is the image, and `link_target` is the target of a symbolic link.
 #[derive(Serialize)]
 struct Members(Map<String, Value>);
 

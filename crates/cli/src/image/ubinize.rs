@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     args.format.finish(&ResultKind::ImageUbinize.of(&args.ini), &report, "", || report.to_string())
 }
 
-/// The image that was written.
+/// Report about the image that was written.
 #[derive(Serialize)]
 struct Report {
     file: String,
@@ -103,12 +103,12 @@ struct Report {
     pebs: u32,
     peb_bytes: u32,
     image_seq: u32,
-    /// Remarks on volumes that Linux does not use as they were probably meant.
+    /// Warnings about volumes that Linux probably uses in another way than intended.
     warnings: Vec<Finding>,
 }
 
 impl Concluded for Report {
-    /// Number of remarks on the volumes.
+    /// Number of warnings about the volumes.
     fn conclusion(&self) -> String {
         match self.warnings.len() {
             0 => String::new(),

@@ -26,13 +26,13 @@ struct Json {
     operations: u64,
     runs: u64,
     cuts: u64,
-    /// Values that were compared with synchronised ones.
+    /// Number of values that were compared with synchronised values.
     compared_values: u64,
-    /// True if the program has a check of its own.
+    /// True if the program has its own check.
     has_check: bool,
     failed_runs: u64,
     failures: Vec<FailureJson>,
-    /// Name of the setup whose board a part ran on; the envelope has it.
+    /// Name of the setup whose board the part ran on; the envelope contains it.
     #[serde(skip)]
     board: Option<String>,
 }
@@ -51,7 +51,7 @@ struct FailureJson {
     id: String,
 }
 
-/// Result of a run that was repeated, in JSON.
+/// Result of a repeated run, in JSON.
 #[derive(Serialize)]
 struct ReplayJson {
     id: String,
@@ -69,7 +69,7 @@ struct ReplayFailure {
 pub(super) enum Source<'a> {
     /// A shared object.
     Object(&'a Path),
-    /// A filesystem at the other end of a pipe.
+    /// A filesystem in a program, connected by a pipe.
     Filesystem(&'static str),
 }
 
@@ -81,7 +81,7 @@ impl Source<'_> {
         }
     }
 
-    /// Function of a shared object, or what a filesystem does.
+    /// Name of the function of a shared object, or of the operation of a filesystem, in a phase of the run.
     fn place(&self, place: RunPhase) -> String {
         let after = |cuts| match cuts {
             0 => String::new(),
@@ -100,7 +100,7 @@ impl Source<'_> {
         }
     }
 
-    /// The option that names it, and its path.
+    /// Option that selects the program, and its path.
     fn option(&self) -> (&'static str, String) {
         match self {
             Self::Object(path) => ("--lib", path.display().to_string()),
@@ -157,7 +157,7 @@ fn check_options(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Cuts of each run after the first one, in its recovery and in the steps after it.
+/// Number of cuts in each run after the first cut, in its recovery and in the steps after it.
 fn recovery_cuts(args: &Args) -> Result<u32, Failure> {
     match (args.recovery_cuts, args.again()) {
         (Some(RecoveryCuts::Number(cuts)), _) if cuts as usize >= powercut::CUTS_MAX => Err(Failure::new(
@@ -228,7 +228,7 @@ fn explore(args: &Args, source: &Source<'_>, options: &Options<'_>, flash: &Setu
 }
 
 impl Json {
-    /// True if no value was compared, and the program has no check of its own.
+    /// True if no value was compared, and the program does not have its own check.
     const fn nothing_checked(&self) -> bool {
         self.compared_values == 0 && !self.has_check
     }
@@ -287,7 +287,7 @@ const fn describe(kind: FailureKind) -> &'static str {
 }
 
 impl Concluded for Json {
-    /// Number of power cuts, and whether the program lost anything.
+    /// Number of power cuts, and whether the program lost data.
     fn conclusion(&self) -> String {
         let runs = common::grouped_count(self.runs, "run");
         let program = &self.program;

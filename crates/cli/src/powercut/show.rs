@@ -1,4 +1,4 @@
-//! Output of an exploration, for people and programs.
+//! Output of a power-cut exploration, as text and JSON.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::Args;
 use crate::common;
 use crate::table::Table;
 
-/// Failures that are shown to people.
+/// Largest number of failures that the text shows.
 const SHOWN: usize = 10;
 
-/// Report of a campaign: parameters and results.
+/// Text of a campaign's report: parameters and results.
 pub(super) fn text(args: &Args, geometry: &Geometry, options: &Options, report: &Report) -> String {
     let mut text = head(geometry, options, report);
     text += &format!("{}\n\n", table(report));
@@ -23,7 +23,7 @@ pub(super) fn text(args: &Args, geometry: &Geometry, options: &Options, report: 
     text
 }
 
-/// On what power is cut.
+/// Name of the layer whose power is cut.
 const fn cut_site(options: &Options) -> &'static str {
     match options.flash {
         FlashId::Ram(_) => "flash in memory",
@@ -76,7 +76,7 @@ fn head(geometry: &Geometry, options: &Options, report: &Report) -> String {
     text
 }
 
-/// Says so when there were fewer runs than the mode names.
+/// Note for a campaign with fewer runs than its mode requires.
 fn fewer_than_asked(options: &Options, report: &Report) -> String {
     let runs = match options.mode {
         Mode::Linear(cuts) => (cuts, report.operations.min(cuts)),
@@ -93,7 +93,7 @@ fn fewer_than_asked(options: &Options, report: &Report) -> String {
     }
 }
 
-/// Says so where Linux may refuse what is mounted here.
+/// Note for a geometry with which Linux may refuse a filesystem that is mounted here.
 fn linux_differs(geometry: &Geometry) -> String {
     match powercut::leb_start(geometry) {
         0 => String::new(),
@@ -104,7 +104,7 @@ fn linux_differs(geometry: &Geometry) -> String {
     }
 }
 
-/// Sectors that were taken because the setup's own are too small.
+/// Note about larger sectors, which replaced sectors of the setup that are too small.
 pub(super) fn larger_sectors(too_small_bytes: u32, erase_bytes: u32) -> String {
     format!(
         "eraseblocks of {} KiB are too small for UBIFS: sectors of {} KiB are used, as by Linux without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS",
@@ -113,7 +113,7 @@ pub(super) fn larger_sectors(too_small_bytes: u32, erase_bytes: u32) -> String {
     )
 }
 
-/// A row for each kind of step.
+/// Table with a row for each kind of step.
 fn table(report: &Report) -> Table {
     let header = ["step", "runs", "cuts", "earlier", "before", "after", "recovery", "at most", "failures"];
     let mut table = Table::new(header).numbers(1..);
@@ -156,7 +156,7 @@ fn failed(args: &Args, failure: &Failure) -> String {
     format!("FAILED at step {step}\n  {what}\n  floatgate powercut {}--replay {id}\n", args.of_chip(id))
 }
 
-/// Duration of cuts and their rate.
+/// Text of the duration and of the number of cuts per second.
 pub(super) fn rate(cuts: u64, took: Duration) -> String {
     let seconds = took.as_secs_f64();
     format!("{} in {seconds:.2} s, {:.0} a second", common::grouped_count(cuts, "cut"), cuts as f64 / seconds)
@@ -165,7 +165,7 @@ pub(super) fn rate(cuts: u64, took: Duration) -> String {
 /// The report of a single run is one line, and needs no conclusion.
 impl Concluded for ReplayedJson<'_> {}
 
-/// Result of a run that was repeated.
+/// Text about a repeated run.
 pub(super) fn replayed(args: &Args, id: &RunId, failure: Option<&Failure>) -> String {
     match failure {
         Some(failure) => failed(args, failure),
@@ -179,7 +179,7 @@ pub(super) struct ReplayedJson<'a> {
     failure: Option<&'a Failure>,
 }
 
-/// Result of a run that was repeated.
+/// JSON of a repeated run.
 pub(super) fn replayed_json<'a>(id: &RunId, failure: Option<&'a Failure>) -> ReplayedJson<'a> {
     ReplayedJson { id: id.to_string(), failure }
 }

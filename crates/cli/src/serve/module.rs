@@ -16,7 +16,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// Report about the operations that the kernel sent: their number, their time on the chip, and the violations of the chip's rules.
+/// Report about the operations that the kernel sent: their number, their time on the chip, and their violations of
+/// the chip's rules.
 #[derive(Serialize)]
 struct Report {
     chip: String,
@@ -161,16 +162,16 @@ pub(super) fn run(args: &Args, path: &Path) -> Outcome {
     let served = Server { bus: &mut bus, device, path, chip }.serve();
     let saved = state.as_mut().map_or(Ok(()), |state| state.save(&bus).and_then(|()| state.finish()));
     served?;
-    // What the kernel did is known, even if the contents cannot be saved.
+    // The report is also printed if the contents cannot be saved.
     let report = Report::new(chip, &bus);
     args.format.print(&named.origin(ResultKind::ServeModule), &report, "chosen", || report.text())?;
     saved.map(|()| std::process::ExitCode::SUCCESS)
 }
 
-/// Major number of Linux's miscellaneous devices, of which the module's is one.
+/// Major number of Linux's miscellaneous devices, to which the module's device belongs.
 const MISC_MAJOR: u32 = 10;
 
-/// Opens the module's device, or connects to a program that plays the kernel.
+/// Opens the module's device, or connects to a program that replaces the kernel.
 fn open(path: &Path) -> Result<File, Failure> {
     let refused = |error: &dyn std::fmt::Display| {
         let help = "load the module of hosts/linux-module (insmod floatgate.ko), and run as root";
@@ -194,7 +195,7 @@ fn connect(path: &Path) -> io::Result<File> {
     Ok(socket.into())
 }
 
-/// The chip, and the way to the kernel.
+/// The chip, and the connection to the kernel.
 struct Server<'a> {
     bus: &'a mut LinuxBus,
     device: File,
@@ -203,7 +204,7 @@ struct Server<'a> {
 }
 
 impl Server<'_> {
-    /// Answers requests until a signal comes, power fails, or the other side leaves.
+    /// Answers requests until a signal arrives, power fails, or the other side disconnects.
     fn serve(&mut self) -> Result<(), Failure> {
         let ending = Ending::new();
         let config = self.bus.config();
@@ -221,7 +222,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// The next request; `None` if there is none yet.
+    /// Next request; `None` if none has arrived yet.
     fn receive(&mut self, request: &mut [u8]) -> io::Result<Option<usize>> {
         let received = match is_readable(&self.device) {
             Ok(true) => self.device.read(request).map(Some),
@@ -241,7 +242,7 @@ impl Server<'_> {
             Failure::new(format!("{}: {error}", self.path.display()), help)
         })?;
         match self.device.write_all(&answer) {
-            // Nobody waits for the answer any more: the caller was killed, or the module's time limit has passed.
+            // The caller no longer waits for the answer: it was killed, or the module's time limit has passed.
             Err(error) if error.raw_os_error() == Some(ESTALE) => {}
             sent => sent.map_err(|error| self.failed(error))?,
         }
@@ -269,5 +270,5 @@ impl Server<'_> {
     }
 }
 
-/// Linux's error number for an answer that comes too late.
+/// Linux's error number for an answer that arrives too late.
 const ESTALE: i32 = 116;

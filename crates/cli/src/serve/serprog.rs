@@ -41,7 +41,7 @@ impl FromStr for Endpoint {
     }
 }
 
-/// Commands of all clients, and the chip's answer in time and violations.
+/// Report about the commands of all clients: the chip's time, and the violations.
 #[derive(Serialize)]
 struct Report {
     chip: String,
@@ -114,7 +114,7 @@ pub(super) fn run(args: &Args, endpoint: &Endpoint) -> Outcome {
     if server.clients == 0 && served.is_err() {
         return served.map(|()| std::process::ExitCode::SUCCESS);
     }
-    // What the clients did is known, even if their contents cannot be saved.
+    // The report is also printed if the contents cannot be saved.
     let report = Report::new(chip, server.clients, &server.programmer, server.power_cut);
     if matches!(endpoint, Endpoint::Stdio) {
         print_note(report.text().trim_end());
@@ -125,7 +125,7 @@ pub(super) fn run(args: &Args, endpoint: &Endpoint) -> Outcome {
     served.and(saved).map(|()| std::process::ExitCode::SUCCESS)
 }
 
-/// The chip, and what clients did to it.
+/// The chip, and the statistics of its clients.
 struct Server {
     programmer: Programmer,
     state: Option<State>,
@@ -150,7 +150,7 @@ impl Server {
                 Ok(false) | Err(_) => continue,
             }
             let client = match listener.accept() {
-                // The client left before it was served.
+                // The client disconnected before it was served.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 accepted => accepted.map_err(refused)?.0,
             };
@@ -158,7 +158,8 @@ impl Server {
             client.set_nodelay(true).and_then(|()| client.set_read_timeout(Some(TICK))).map_err(refused)?;
             let failed = self.serve(&client, &client)?;
             if failed || self.ending.is_asked() {
-                // The client still waits for an answer: flashrom takes a reset for an error, and an end of the stream for a pause.
+                // The client still waits for an answer. flashrom treats a reset as an error, but the end of the
+                // stream as a pause.
                 rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO))
                     .map_err(|error| refused(error.into()))?;
             }
@@ -169,7 +170,7 @@ impl Server {
         Ok(())
     }
 
-    /// Serves a client until it leaves, power fails, or a signal comes. True when power failed.
+    /// Serves a client until it disconnects, power fails, or a signal arrives. Returns true if power failed.
     fn serve(&mut self, requests: impl Read, answers: impl Write) -> Result<bool, Failure> {
         self.clients += 1;
         let requests = InterruptibleReader { inner: requests, ending: &self.ending };
@@ -178,7 +179,7 @@ impl Server {
             print_note(&format!("the connection of client {} failed: {error}", self.clients));
         }
         served.saved?;
-        // A programmer takes power off the socket when its client leaves.
+        // A programmer switches off the socket's power when its client disconnects.
         let failed = self.programmer.power_cycle();
         self.power_cut |= failed;
         self.state.as_mut().map_or(Ok(()), |state| state.save(&self.programmer))?;
@@ -186,32 +187,34 @@ impl Server {
     }
 }
 
-/// Time of a byte on the link between a client and a programmer of parallel flash: 10 bits at 2 Mbit/s, as of fast serial
-/// lines. A client that polls would otherwise ask some hundred times for each byte that it programs.
+/// Time of a byte on the link between a client and a programmer of parallel flash: 10 bits at 2 Mbit/s, a speed of
+/// fast serial lines. Without this time, a polling client would send some hundred polls for each byte that it
+/// programs.
 const LINK_BYTE: Nanos = Nanos::from_us(5);
 
-/// Bytes of the link for a read, apart from the data.
+/// Number of bytes on the link for a read, without the data.
 const READ_BYTES: u64 = 6;
 
-/// Slowest clock that a client gets, in Hz.
+/// Lowest clock that a client can set, Hz.
 const SLOWEST_HZ: u32 = 10_000;
 
-/// Longest wait at once, in us: a day.
+/// Longest single wait, us: a day.
 const LONGEST_WAIT_US: u64 = 86_400_000_000;
 
-/// Time between two saves of the contents while a client is served: what a killed server loses at most.
+/// Interval between two saves of the contents while a client is served. A killed server loses the changes of at most
+/// this time.
 const SAVE_EVERY: Duration = Duration::from_secs(5);
 
-/// The programmer as the protocol sees it, whose contents are saved now and then.
+/// The programmer with the interface of the protocol; its contents are saved periodically.
 struct Served<'p> {
     programmer: &'p mut Programmer,
     state: Option<&'p mut State>,
     saved_at: Instant,
-    /// Outcome of the saves so far; after a failure the client is disconnected.
+    /// Result of the saves so far; after a failure the client is disconnected.
     saved: Result<(), Failure>,
 }
 
-/// Time of the host.
+/// Time of the host's clock.
 #[expect(clippy::disallowed_methods, reason = "the edge: contents are saved by the host's clock")]
 fn wall_clock() -> Instant {
     Instant::now()
@@ -222,7 +225,7 @@ impl<'p> Served<'p> {
         Self { programmer, state, saved_at: wall_clock(), saved: Ok(()) }
     }
 
-    /// Saves the contents when it is time.
+    /// Saves the contents if [`SAVE_EVERY`] has passed since the last save.
     fn save(&mut self) {
         if let Some(state) = &mut self.state
             && self.saved_at.elapsed() >= SAVE_EVERY
@@ -270,7 +273,7 @@ impl serprog::Programmer for Served<'_> {
     }
 }
 
-/// A connection. A signal that ends the command ends its reads.
+/// A connection whose reads end when a signal ends the command.
 struct InterruptibleReader<'e, R> {
     inner: R,
     ending: &'e Ending,
@@ -288,7 +291,7 @@ impl<R: Read> Read for InterruptibleReader<'_, R> {
     }
 }
 
-/// Standard input. A read fails with `WouldBlock` when nothing comes for a [`TICK`].
+/// Standard input. A read fails with `WouldBlock` if no data arrives within a [`TICK`].
 struct Stdin;
 
 impl Read for Stdin {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::process::ExitCode;
 
-/// One combination: what was measured, or why it is refused.
+/// A combination, with its measurement or the reason why it is refused.
 #[derive(Serialize)]
 struct Row {
     combination: String,
@@ -32,7 +32,7 @@ struct Row {
     values: Vec<(String, String)>,
 }
 
-/// The tests with a column of their own, as `--sort` takes them, with the titles of their columns.
+/// Tests that have a column, by their names for `--sort`, with the titles of the columns.
 const TESTS: [(&str, &str); 5] = [
     ("page-read", "page read"),
     ("eraseblock-read", "block read"),
@@ -41,7 +41,7 @@ const TESTS: [(&str, &str); 5] = [
     ("erase", "erase"),
 ];
 
-/// Those of a filesystem.
+/// Tests of a filesystem that have a column.
 const FILE_TESTS: [(&str, &str); 5] = [
     ("write-64-kib", "write 64 KiB"),
     ("read-64-kib", "read 64 KiB"),
@@ -84,7 +84,8 @@ pub(super) fn run(args: &Args, setup: &SetupArgs, named: &Named) -> Outcome {
     let mut rows: Vec<Row> =
         combinations.iter().zip(outcomes).map(|(c, outcome)| Row::new(c, outcome)).collect();
     if let Some(test) = &args.sort {
-        // Refused combinations stand last. Times do not compare: pages and eraseblocks may differ in size.
+        // Refused combinations are at the end. Times are not compared, because pages and eraseblocks can differ in
+        // size.
         rows.sort_by(|a, b| b.speed(test).total_cmp(&a.speed(test)));
     }
     if let Some(path) = &args.plot {
@@ -105,7 +106,7 @@ pub(super) fn run(args: &Args, setup: &SetupArgs, named: &Named) -> Outcome {
     Ok(print_refused(&rows))
 }
 
-/// Counts the combinations that are impossible; the exit status is 1 when there are some, as in `floatgate sweep`.
+/// Prints the number of impossible combinations. The exit status is 1 if there are any, as in `floatgate sweep`.
 fn print_refused(rows: &[Row]) -> ExitCode {
     let mut reasons = rows.iter().filter_map(|row| row.refused.as_ref());
     let Some(first) = reasons.next() else { return ExitCode::SUCCESS };
@@ -137,7 +138,7 @@ impl Row {
         self.run.as_ref().map_or(&[], |run| &run.link.not_given)
     }
 
-    /// The least certain value, as a footnote names it.
+    /// Text of the least certain input, for a footnote.
     fn doubt(&self) -> Option<String> {
         self.least_certain.as_ref().map(Certainty::to_string)
     }
@@ -148,7 +149,8 @@ impl Row {
         self.run.as_ref()?.report.tests.iter().find(|test| test.name.eq_ignore_ascii_case(&name))
     }
 
-    /// Speed in a test of [`TESTS`], KiB/s, or times a second where no bytes are moved; below 0 where the combination was refused.
+    /// Speed in a test of [`TESTS`], in KiB/s, or in calls per second if no bytes are moved; below 0 if the
+    /// combination was refused.
     fn speed(&self, name: &str) -> f64 {
         let of = |test: &Measured| match test.bytes {
             0 => 1e9 / test.ns.max(1) as f64,
@@ -157,7 +159,7 @@ impl Row {
         self.test(name).map_or(-1.0, of)
     }
 
-    /// A line of CSV: a column for each override and each test.
+    /// Line of the CSV, with a column for each override and each test.
     fn line(&self, board: &str) -> Map<String, Value> {
         let mut line: Map<String, Value> =
             self.values.iter().map(|(path, value)| (path.clone(), value.clone().into())).collect();
@@ -187,7 +189,7 @@ impl Row {
 
 fn text(rows: &[Row], sweeps: &[String], columns: [(&str, &str); 5], by: &str) -> String {
     let best = rows.iter().map(|row| row.speed(by)).fold(0.0, f64::max);
-    // The latency of -k has a column where it was asked for.
+    // The latency of -k has a column if the option is used.
     let with_latency = rows.iter().any(|row| row.latency().is_some());
     let latency_title = with_latency.then_some("read ended after, ms");
     let titles = columns.map(|(_, title)| title);
@@ -223,7 +225,7 @@ fn text(rows: &[Row], sweeps: &[String], columns: [(&str, &str); 5], by: &str) -
     text
 }
 
-/// A line for each distinct text with the rows that it is about, which are left out where it is about all measured ones.
+/// Footnotes: a line for each distinct text with the names of its rows. A text of all measured rows has no names.
 fn footnotes<'a>(label: &str, of_rows: impl Iterator<Item = (String, &'a Row)>, rows: usize) -> Vec<String> {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for (text, row) in of_rows {
@@ -260,8 +262,8 @@ impl Concluded for Rows<'_> {
     }
 }
 
-/// Conclusion from a sweep: the fastest combination of a test, its ratio to the slowest, and the number of
-/// impossible ones.
+/// Conclusion from a sweep: the fastest combination in a test, its ratio to the slowest, and the number of impossible
+/// combinations.
 fn conclusion(rows: &[Row], by: &str) -> String {
     let mut measured: Vec<&Row> = rows.iter().filter(|row| row.test(by).is_some()).collect();
     measured.sort_by(|a, b| b.speed(by).total_cmp(&a.speed(by)));
@@ -281,7 +283,7 @@ fn conclusion(rows: &[Row], by: &str) -> String {
     format!("The fastest {name} is {best} with {}{beside}.{refused}", first.combination)
 }
 
-/// Why rows have the same figures in every test, a line for each group of such rows.
+/// Text about rows with equal figures in all tests, with one line and the reason for each group of such rows.
 fn equal_rows(rows: &[Row]) -> Vec<String> {
     let times = |row: &Row| {
         let run = row.run.as_ref()?;
@@ -328,7 +330,7 @@ fn plot_rows(
         rows.iter().filter_map(|row| Some(row.run.as_ref()?.title.as_str())).collect();
     titles.dedup();
     let sweeping = format!("sweeping {}", sweeps.join(" and "));
-    // A sweep of chips is about none of them alone.
+    // With several chips, the title names none of them.
     let title = if let [one] = titles.as_slice() { one } else { sweeping.as_str() };
     let per_call =
         if test == TESTS[0].0 { "page read, per page".to_owned() } else { format!("{test_title}, per call") };

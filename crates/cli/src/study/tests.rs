@@ -1,4 +1,4 @@
-//! A study is written once and shown everywhere.
+//! Tests that a study is defined once and appears in all lists.
 
 mod toy;
 
@@ -9,7 +9,7 @@ use floatgate_lab::study::{Finished, STUDIES};
 use serde_json::json;
 use toy::Toy;
 
-/// All that a new study is added to.
+/// Studies of the tests.
 const WITH_TOY: &[&dyn Registered] = &[&Toy];
 
 fn context(library: &Library) -> Context<'_> {
@@ -73,7 +73,7 @@ fn options_are_the_same_as_json() {
     assert!(run(json!({ "sides": 2 })).is_ok_and(|run| !run.found_problem));
 }
 
-/// JSON of another shape is refused by each study, with its kind.
+/// Each study refuses JSON of another structure, and names its kind.
 #[test]
 fn a_result_of_another_shape_is_refused() {
     for study in WITH_TOY.iter().chain(STUDIES) {

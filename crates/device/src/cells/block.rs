@@ -21,19 +21,19 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CellsProfile {
-    /// Blocks wear, their times change, and they fail at the end.
+    /// True to simulate wear: block times change with the cycles, and blocks fail at the end of their life.
     pub wear: bool,
-    /// Bits are read wrong.
+    /// True to simulate bit errors of reads.
     pub errors: bool,
-    /// Cycles that every block has behind it.
+    /// Number of program/erase cycles of each block before the simulation.
     pub cycles: u32,
-    /// Temperature in degrees Celsius.
+    /// Temperature of the chip, in degrees Celsius.
     pub temperature_c: f64,
-    /// Days that whatever is read has lain since it was programmed, before the clock starts.
+    /// Age of all data at the start of the simulation, in days since it was programmed.
     pub age_days: f64,
-    /// Temperature during these days, in degrees Celsius.
+    /// Temperature of the chip during `age_days`, in degrees Celsius.
     pub age_temperature_c: f64,
-    /// Reads that each block has behind it since it was erased, before the clock starts.
+    /// Number of reads of each block since its last erase, before the simulation.
     pub reads: u32,
 }
 

@@ -17,11 +17,11 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
-    /// Bit error rate when all powers are 1.
+    /// Bit error rate if both powers are 1.
     pub rate: f64,
-    /// Exponent of the cycles.
+    /// Exponent of the number of cycles.
     pub cycles: f64,
-    /// Exponent of days (retention) or of reads per page (disturb); not used for wear.
+    /// Exponent of the days (retention) or of the reads per page (disturb); not used for wear.
     #[serde(default = "one")]
     pub amount: f64,
 }
@@ -36,22 +36,22 @@ const fn one() -> f64 {
 pub struct ErrorSpec {
     /// Bit error rate of a new block.
     pub floor: f64,
-    /// From wear.
+    /// Bit error rate from wear.
     pub wear: Power,
-    /// From retention, in days at `reference_c`.
+    /// Bit error rate from retention, in days at `reference_c`.
     pub retention: Power,
-    /// From reads of the block, per page of it.
+    /// Bit error rate from read disturb, in reads of the block per page.
     pub disturb: Power,
-    /// Programming all further pages of the block adds this share of the wear part.
+    /// Share of the rate from wear that is added when all later pages of the block are programmed.
     #[serde(default = "program_disturb")]
     pub program_disturb: f64,
-    /// Shape of the gamma distribution of the rate among codewords; without it all are alike.
+    /// Shape of the gamma distribution of the rate among codewords; when absent, all codewords have the same rate.
     #[serde(default)]
     pub dispersion: Option<f64>,
-    /// Temperature at which `retention` holds, in degrees Celsius.
+    /// Temperature at which the rate from retention is valid, in degrees Celsius.
     #[serde(default = "reference_c")]
     pub reference_c: f64,
-    /// Activation energy of retention loss in eV.
+    /// Activation energy of retention loss, in eV.
     #[serde(default = "activation_ev")]
     pub activation_ev: f64,
 }

@@ -26,15 +26,15 @@ const WEAR_MAX: u64 = 1 << 53;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pulses {
-    /// Time beside the pulses, us.
+    /// Time of the operation in addition to its pulses, us.
     #[serde(with = "units::us")]
     pub overhead_us: Nanos,
-    /// One pulse with its verify, in us.
+    /// Time of one pulse with its verify, us.
     #[serde(with = "units::us")]
     pub step_us: Nanos,
-    /// Pulses of a new block, past its first few hundred cycles.
+    /// Number of pulses for a new block, after its first few hundred cycles.
     pub fresh: u32,
-    /// Pulses at the end of its life.
+    /// Number of pulses for a block at the end of its life.
     pub worn: u32,
 }
 
@@ -48,24 +48,25 @@ impl Pulses {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WearSpec {
-    /// Mean life of a block over `endurance_cycles`.
+    /// Mean life of a block, as a multiple of `endurance_cycles`.
     pub life_factor: f64,
-    /// Standard deviation of the logarithm of a block's life.
+    /// Standard deviation of the natural logarithm of a block's life.
     pub life_spread: f64,
     /// Pulses of a page program (tPROG).
     pub program: Pulses,
     /// Pulses of a block erase (tBERS).
     pub erase: Pulses,
-    /// Cycles during which a program needs one pulse more than `fresh`, and is not yet faster by wear.
+    /// Number of first cycles of a block in which a program needs one pulse more than `fresh`, and is not yet faster
+    /// by wear.
     #[serde(default = "break_in_cycles")]
     pub break_in_cycles: u32,
-    /// Exponent of the program pulses over the share of life that is over.
+    /// Exponent of the used share of a block's life; the number of program pulses falls with this power.
     #[serde(default = "program_exponent")]
     pub program_exponent: f64,
-    /// Exponent of the erase pulses.
+    /// Exponent of the used share of a block's life; the number of erase pulses rises with this power.
     #[serde(default = "erase_exponent")]
     pub erase_exponent: f64,
-    /// Standard deviation of the logarithm of the pace at which a block's times change.
+    /// Standard deviation of the natural logarithm of the pace at which a block's times change.
     #[serde(default = "pace_spread")]
     pub pace_spread: f64,
 }

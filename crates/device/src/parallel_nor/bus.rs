@@ -16,20 +16,20 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NorProfile {
-    /// Clock of the bus state machine; cycles are whole clocks. 0 for a controller that times asynchronously.
+    /// Clock of the bus state machine in Hz, to which cycles are rounded up; 0 for an asynchronous controller.
     #[serde(with = "units::hz")]
     pub clock_hz: u64,
-    /// Shortest cycle that the controller makes.
+    /// Shortest cycle of the controller, in ns.
     #[serde(with = "units::ns")]
     pub t_cycle_ns: Nanos,
-    /// Clocks added to each cycle (turnaround, chip select).
+    /// Number of clocks added to each cycle (turnaround, chip select).
     pub wait_states: u8,
-    /// The host's instruction and the bridges to the bus, per cycle, while the wires are idle.
+    /// Time per cycle while the bus is idle, in ns: instruction of the host, and bridges to the bus.
     #[serde(with = "units::ns")]
     pub access_ns: Nanos,
-    /// The controller reads on in an open page (tPACC).
+    /// True if the controller continues reads within an open page (tPACC).
     pub page_mode: bool,
-    /// Most bytes it reads in one go, a power of two (a cache line); 0 for no limit.
+    /// Largest number of bytes in one burst read, a power of two (a cache line); 0 for no limit.
     #[serde(with = "units::bytes")]
     pub burst_bytes: u64,
 }
@@ -38,7 +38,7 @@ pub struct NorProfile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NorBus {
-    /// Data bits wired: 8 or 16.
+    /// Number of wired data bits: 8 or 16.
     pub bits: u8,
 }
 

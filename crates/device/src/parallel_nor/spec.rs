@@ -20,13 +20,13 @@ pub enum CommandSet {
 /// Data bus widths that a chip supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Interface {
-    /// Eight bits.
+    /// 8 bits.
     #[serde(rename = "x8")]
     X8,
-    /// Sixteen bits.
+    /// 16 bits.
     #[serde(rename = "x16")]
     X16,
-    /// Either, chosen by the BYTE# pin.
+    /// 8 or 16 bits, selected by the BYTE# pin.
     #[serde(rename = "x8-x16")]
     X8X16,
 }
@@ -37,10 +37,10 @@ pub enum Interface {
 pub struct NorRegion {
     /// Number of blocks in the region.
     pub blocks: u32,
-    /// Bytes in each.
+    /// Size of each block, in bytes.
     #[serde(with = "units::bytes")]
     pub block_bytes: u64,
-    /// Erase time of each; the chip's `t_bers_us` when absent.
+    /// Erase time of each block, us; the `t_bers_us` of the chip when absent.
     #[serde(default)]
     pub t_bers_us: Option<TypMaxUs>,
 }
@@ -49,12 +49,12 @@ pub struct NorRegion {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BootBlocks {
-    /// All blocks are equal.
+    /// All blocks have the same size.
     #[default]
     Uniform,
-    /// At low addresses.
+    /// Small blocks are at low addresses.
     Bottom,
-    /// At high addresses. The CFI query of command set 0002 then lists the regions in reverse.
+    /// Small blocks are at high addresses, and the CFI query of command set 0002 lists the regions in reverse order.
     Top,
 }
 
@@ -62,18 +62,19 @@ pub enum BootBlocks {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NorGeometry {
-    /// Size of the chip, a power of two.
+    /// Size of the chip in bytes, a power of two.
     #[serde(with = "units::bytes")]
     pub size_bytes: u64,
-    /// Erase regions, lowest address first.
+    /// Erase regions, in the order of their addresses.
     pub regions: Vec<NorRegion>,
-    /// Position of small blocks.
+    /// Position of the small blocks.
     #[serde(default)]
     pub boot: BootBlocks,
-    /// Program buffer, a power of two; 0 when the chip programs single words only.
+    /// Size of the program buffer in bytes, a power of two; 0 if the chip programs only single words.
     #[serde(default, with = "units::bytes")]
     pub buffer_bytes: u64,
-    /// Page within which further reads take tPACC, a power of two; 0 without page mode.
+    /// Size of a page in bytes, a power of two; further reads in the same page take tPACC. 0 if the chip has no page
+    /// mode.
     #[serde(default, with = "units::bytes")]
     pub page_bytes: u64,
     /// Widths of the data bus.
@@ -84,32 +85,33 @@ pub struct NorGeometry {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NorTiming {
-    /// Random access: address to data (tACC, Intel: tAVQV).
+    /// Time of a random access from address to data (tACC, Intel: tAVQV), ns.
     #[serde(with = "units::ns")]
     pub t_acc_ns: Nanos,
-    /// Further accesses in the same page (tPACC, Intel: tAPA).
+    /// Time of a further access in the same page (tPACC, Intel: tAPA), ns.
     #[serde(default, with = "units::ns")]
     pub t_pacc_ns: Nanos,
-    /// Write cycle (tWC, Intel: tAVAV).
+    /// Time of a write cycle (tWC, Intel: tAVAV), ns.
     #[serde(with = "units::ns")]
     pub t_wc_ns: Nanos,
-    /// Programming of one word or byte (tWHWH1, Intel: tWHQV3).
+    /// Time to program one word or byte (tWHWH1, Intel: tWHQV3), us.
     pub t_word_us: TypMaxUs,
-    /// Programming of a full buffer. A partly filled one takes its share, but no less than a word.
+    /// Time to program a full buffer, us. A partly filled buffer takes a proportional time, but at least the time of
+    /// a word.
     #[serde(default)]
     pub t_buffer_us: Option<TypMaxUs>,
-    /// Erase of a block (tWHWH2, Intel: tWHQV4).
+    /// Time to erase a block (tWHWH2, Intel: tWHQV4), us.
     pub t_bers_us: TypMaxUs,
-    /// From suspend until reads are possible (tESL, tPSL; Intel: tWHRH).
+    /// Time from a suspend until reads are possible (tESL, tPSL; Intel: tWHRH), us.
     #[serde(with = "units::us")]
     pub t_suspend_us: Nanos,
-    /// Command set 0002: how long after a block erase command further blocks are accepted (DQ3).
+    /// Time after a block erase command in which the chip accepts further blocks (DQ3), us; for command set 0002.
     #[serde(default, with = "units::us")]
     pub t_erase_window_us: Nanos,
-    /// Legacy lock scheme: setting one lock bit.
+    /// Time to set one lock bit of the lock scheme `legacy`, us.
     #[serde(default, with = "units::us")]
     pub t_lock_us: Nanos,
-    /// Legacy lock scheme: clearing all lock bits.
+    /// Time to clear all lock bits of the lock scheme `legacy`, us.
     #[serde(default, with = "units::us")]
     pub t_unlock_us: Nanos,
 }
@@ -118,11 +120,11 @@ pub struct NorTiming {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NorFeatures {
-    /// An erase may be suspended for reads of other blocks.
+    /// True if an erase can be suspended to read other blocks.
     pub erase_suspend: bool,
-    /// A suspended erase allows programming other blocks.
+    /// True if other blocks can be programmed while an erase is suspended.
     pub program_in_erase_suspend: bool,
-    /// A program may be suspended for reads.
+    /// True if a program can be suspended to read.
     pub program_suspend: bool,
 }
 
@@ -130,12 +132,12 @@ pub struct NorFeatures {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LockScheme {
-    /// Not at all.
+    /// No locking.
     #[default]
     None,
-    /// Non-volatile lock bits, set one by one, cleared all together (J3).
+    /// Non-volatile lock bits, which are set one by one and cleared together (J3).
     Legacy,
-    /// Volatile, all locked at power-on, each changed at once (P30, C3).
+    /// Volatile lock bits, which are all set at power-on and change one by one without delay (P30, C3).
     Instant,
 }
 
@@ -143,13 +145,13 @@ pub enum LockScheme {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NorOtp {
-    /// Bytes written and locked by the maker.
+    /// Number of bytes that the maker writes and locks.
     #[serde(default, with = "units::bytes")]
     pub factory_bytes: u64,
-    /// Bytes for the user.
+    /// Number of bytes for the user.
     #[serde(default, with = "units::bytes")]
     pub user_bytes: u64,
-    /// Command set 0001: device address of the lock word; the bytes follow it.
+    /// Command set 0001: device address of the lock word, which the bytes follow.
     #[serde(default)]
     pub lock_word: u16,
 }
@@ -159,9 +161,9 @@ pub struct NorOtp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CfiCodes {
-    /// Typical times as powers of two (us, us, ms, ms).
+    /// Typical times as exponents of two, in us, us, ms and ms: word, buffer, block erase, chip erase.
     pub typ: [u8; 4],
-    /// Maximum over typical, as powers of two.
+    /// Ratios of maximum to typical time as exponents of two, in the same order.
     pub max: [u8; 4],
 }
 
@@ -171,30 +173,30 @@ pub struct CfiCodes {
 pub struct ParallelNorSpec {
     /// Command set.
     pub command_set: CommandSet,
-    /// Maker's code and device code, then the codes at 0Eh and 0Fh where the device code is an extended one (7Eh).
+    /// Codes of maker and device. If the device code is an extended one (7Eh), the codes at 0Eh and 0Fh follow.
     pub id: Vec<u16>,
     /// Sizes of the chip, its blocks and its program buffer.
     pub geometry: NorGeometry,
     /// Times of bus and array.
     pub timing: NorTiming,
-    /// Operations that may be suspended.
+    /// Operations that can be suspended.
     #[serde(default)]
     pub features: NorFeatures,
-    /// Block locking (command set 0001).
+    /// Scheme of block locking (command set 0001).
     #[serde(default)]
     pub lock: LockScheme,
-    /// One-time-programmable bytes.
+    /// One-time-programmable bytes; none if the chip has no such bytes.
     #[serde(default)]
     pub otp: Option<NorOtp>,
-    /// Version of the extended query table: two ASCII digits, as in `"13"`.
+    /// Version of the extended query table: two ASCII digits, such as `"13"`.
     pub cfi_version: String,
-    /// Time codes of the CFI query, derived from the times when absent.
+    /// Time codes of the CFI query; derived from the times when absent.
     #[serde(default)]
     pub cfi: Option<CfiCodes>,
-    /// Program/erase cycles per block that the maker promises.
+    /// Program/erase cycles per block that the maker guarantees; none if unknown.
     #[serde(default)]
     pub endurance_cycles: Option<u32>,
-    /// Years of data retention that the maker promises.
+    /// Data retention that the maker guarantees, in years; none if unknown.
     #[serde(default)]
     pub retention_years: Option<u32>,
 }

@@ -19,40 +19,41 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NandProfile {
-    /// SDR timing modes it can drive.
+    /// SDR timing modes that the controller supports.
     pub sdr_modes: Modes,
-    /// NV-DDR timing modes it can drive.
+    /// NV-DDR timing modes that the controller supports.
     #[serde(default)]
     pub nvddr_modes: Modes,
-    /// Cost of an operation beside the wires.
+    /// Cost of an operation, in addition to its time on the bus.
     #[serde(default)]
     pub op_cost: OpCost,
-    /// Added for each step of an operation (a descriptor of a DMA chain, a register write). Two data steps in a row are
-    /// one. In us.
+    /// Time for each step of an operation, in us: a descriptor of a DMA chain, or a register write. Two consecutive
+    /// data steps count as one.
     #[serde(default, with = "units::us")]
     pub step_us: Nanos,
-    /// From R/B# high until the controller (or the driver's interrupt handler) goes on, in us.
+    /// Time from R/B# high until the controller (or the driver's interrupt handler) continues, in us.
     #[serde(default, with = "units::us")]
     pub ready_us: Nanos,
-    /// Pause between status reads when R/B# is not wired, in us.
+    /// Pause between status reads if R/B# is not wired, in us.
     #[serde(default = "poll_interval", with = "units::us")]
     pub poll_us: Nanos,
-    /// Data from chip to host.
+    /// Data path from chip to host.
     #[serde(default)]
     pub rx: DataPath,
-    /// Data from host to chip.
+    /// Data path from host to chip.
     #[serde(default)]
     pub tx: DataPath,
-    /// Time per byte that SDR takes at least, whatever the mode (facts 3.4: 80 MHz core, 5 and 8 clocks a byte).
+    /// Shortest time per byte in all SDR modes, in ns (for example, 5 and 8 clocks per byte of an 80 MHz core).
     #[serde(default)]
     pub sdr_ns_per_byte: ReadWriteNs,
-    /// Most data bytes in one operation, 0 for no limit. Longer transfers cost further operations.
+    /// Largest number of data bytes in one operation; 0 for no limit. Longer transfers need further operations.
     #[serde(default, with = "units::bytes")]
     pub max_transfer_bytes: u64,
-    /// True when it can issue 31h and 3Fh without address (Linux: the `exec_op` patterns of sequential cached reads).
+    /// True if the controller can issue 31h and 3Fh without an address (Linux: the `exec_op` patterns of sequential
+    /// cached reads).
     #[serde(default = "yes")]
     pub cached_reads: bool,
-    /// True when it can program parts of a page (Linux: its driver does not set `NAND_NO_SUBPAGE_WRITE`).
+    /// True if the controller can program parts of a page (Linux: its driver does not set `NAND_NO_SUBPAGE_WRITE`).
     #[serde(default = "yes")]
     pub sub_page_writes: bool,
 }
@@ -70,9 +71,9 @@ const fn poll_interval() -> Nanos {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReadWriteNs {
-    /// From the chip.
+    /// Time per byte from the chip, in ns.
     pub read: f64,
-    /// To the chip.
+    /// Time per byte to the chip, in ns.
     pub write: f64,
 }
 
@@ -80,13 +81,13 @@ pub struct ReadWriteNs {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NandBoard {
-    /// Clock of the data cycles, where the board or the controller's clock tree limits it: one byte a cycle in SDR, two in
-    /// NV-DDR. 0 for no limit.
+    /// Clock of the data cycles in Hz, if the board or the controller's clock tree limits it; 0 for no limit. A cycle
+    /// transfers one byte in SDR and two bytes in NV-DDR.
     #[serde(with = "units::hz")]
     pub clock_hz: u64,
-    /// Fastest interface to use; the fastest common one when absent.
+    /// Fastest interface to use; when absent, the fastest interface that chip and controller have in common.
     pub interface: Option<DataInterface>,
-    /// R/B# is not wired: the driver polls the status.
+    /// True if R/B# is not wired, so that the driver polls the status.
     pub no_ready_pin: bool,
 }
 

@@ -13,14 +13,14 @@ use serde::{Deserialize, de};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MlcSpec {
-    /// The pairing scheme.
+    /// Pairing scheme of the pages.
     #[serde(deserialize_with = "scheme")]
     pub pairing: PairingScheme,
-    /// tPROG of the page of a pair that is programmed first.
+    /// Program time tPROG of the first page of a pair (LSB), us.
     pub t_prog_lsb_us: TypMaxUs,
-    /// tPROG of the other.
+    /// Program time tPROG of the second page of a pair (MSB), us.
     pub t_prog_msb_us: TypMaxUs,
-    /// Factor by which blocks last longer of which only LSB pages are programmed, 0 when unknown.
+    /// Factor by which the endurance of a block increases if only its LSB pages are programmed; 0 if unknown.
     #[serde(default)]
     pub slc_endurance_factor: u32,
 }

@@ -18,79 +18,80 @@ pub const PLANES_MAX: u32 = 4;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawNandSpec {
-    /// Bytes that READ ID (address 00h) returns; they repeat after the last one.
+    /// Bytes that READ ID (address 00h) returns; the chip repeats them after the last byte.
     pub id: Vec<u8>,
     /// Sizes of pages, blocks, planes and LUNs.
     pub geometry: NandGeometry,
-    /// The correction it asks for.
+    /// ECC that the chip requires.
     pub ecc: NandEcc,
-    /// Array times.
+    /// Times of the array.
     pub timing: NandTiming,
-    /// Paired pages, where a cell holds two bits and they are known.
+    /// Paired pages of a chip with two bits per cell; none if the pairing is unknown.
     #[serde(default)]
     pub mlc: Option<MlcSpec>,
-    /// SDR timing modes, as a list.
+    /// List of the SDR timing modes.
     #[serde(default = "mode_0_only")]
     pub sdr_modes: Modes,
-    /// NV-DDR timing modes, as a list.
+    /// List of the NV-DDR timing modes.
     #[serde(default)]
     pub nvddr_modes: Modes,
-    /// ONFI parameter page, where the chip has one.
+    /// ONFI parameter page; none if the chip has no such page.
     #[serde(default)]
     pub onfi: Option<OnfiSpec>,
-    /// JEDEC parameter page, where the chip has one.
+    /// JEDEC parameter page; none if the chip has no such page.
     #[serde(default)]
     pub jedec: Option<JedecSpec>,
-    /// GET and SET FEATURES, and how honest the parameter page is about them.
+    /// Support of GET and SET FEATURES, and the support that the parameter page states.
     #[serde(default)]
     pub features: FeatureSpec,
-    /// Cached reads: 31h, 3Fh.
+    /// True if the chip has cached reads (31h, 3Fh).
     #[serde(default)]
     pub read_cache: bool,
-    /// Cached programs: 15h.
+    /// True if the chip has cached programs (15h).
     #[serde(default)]
     pub program_cache: bool,
-    /// Copyback: 35h, 85h.
+    /// True if the chip has copyback (35h, 85h).
     #[serde(default)]
     pub copyback: bool,
-    /// Multi-plane reads, programs and erases.
+    /// True if the chip has multi-plane reads, programs and erases.
     #[serde(default)]
     pub multi_plane: bool,
-    /// One-time-programmable pages.
+    /// One-time-programmable pages; none if the chip has no such pages.
     #[serde(default)]
     pub otp: Option<NandOtp>,
-    /// Block protection by a feature.
+    /// Block protection by a feature; none if the chip has no such protection.
     #[serde(default)]
     pub protection: Option<Protection>,
-    /// Read retry.
+    /// Read retry; none if the chip has no read retry.
     #[serde(default)]
     pub read_retry: Option<ReadRetry>,
-    /// Times a page may be programmed between erases (NOP), each sub-page of it once: the page is divided by this number, rounded down to a
-    /// power of two.
+    /// Number of programs of a page between two erases (NOP). The page has this number of sub-pages, rounded down to
+    /// a power of two, and each sub-page may be programmed once.
     #[serde(default = "one")]
     pub nop: u8,
-    /// True when pages of a block must be programmed in order. All chips with more than one bit a cell demand it.
+    /// True if the pages of a block must be programmed in order, as in all chips with more than one bit per cell.
     #[serde(default)]
     pub in_order: bool,
     /// Position of the maker's bad block markers.
     #[serde(default)]
     pub bad_block_marker: BadBlockMarker,
-    /// Blocks that are bad from the start.
+    /// Blocks that are bad from the factory.
     #[serde(default)]
     pub factory_bad: FactoryBad,
-    /// Program/erase cycles that the data sheet promises, 0 when unknown.
+    /// Program/erase cycles that the data sheet guarantees; 0 if unknown.
     #[serde(default)]
     pub endurance_cycles: u64,
-    /// Data retention that the data sheet promises, in years, 0 when unknown.
+    /// Data retention that the data sheet guarantees, in years; 0 if unknown.
     #[serde(default)]
     pub retention_years: u32,
-    /// An erase ends as soon as a verify finds every cell erased: a blank block takes one pulse. Not all makers' chips do so.
+    /// True if an erase ends as soon as a verify finds all cells erased, so that a blank block takes one pulse. Not
+    /// all makers' chips do this.
     #[serde(default)]
     pub blank_erase_stops: bool,
-    /// Wear of the blocks, if it was measured.
+    /// Measured wear of the blocks; typical wear for the data sheet's figures when absent.
     #[serde(default)]
     pub wear: Option<WearSpec>,
-    /// Rates of bit errors, if they were measured.
+    /// Measured bit error rates; typical rates for the data sheet's figures when absent.
     #[serde(default)]
     pub errors: Option<ErrorSpec>,
 }
@@ -107,29 +108,29 @@ const fn one() -> u8 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NandGeometry {
-    /// Data bytes of a page.
+    /// Size of a page without OOB, in bytes.
     #[serde(with = "bytes32")]
     pub page_bytes: u32,
-    /// OOB bytes of a page.
+    /// Size of a page's OOB, in bytes.
     #[serde(with = "bytes32")]
     pub oob_bytes: u32,
-    /// Pages of a block.
+    /// Number of pages in a block.
     pub pages_per_block: u32,
-    /// Blocks of a LUN.
+    /// Number of blocks in a LUN.
     pub blocks_per_lun: u32,
-    /// LUNs behind one CE#.
+    /// Number of LUNs behind one CE#.
     #[serde(default = "one32")]
     pub luns: u32,
-    /// Chip enables (CE#) of the package; each has `luns` LUNs.
+    /// Number of chip enables (CE#) of the package; each has `luns` LUNs.
     #[serde(default = "one32")]
     pub targets: u32,
-    /// Planes of a LUN: block n lies in plane n modulo planes.
+    /// Number of planes in a LUN: block n is in plane n modulo `planes`.
     #[serde(default = "one32")]
     pub planes: u32,
-    /// Bits a cell holds.
+    /// Number of bits per cell.
     #[serde(default = "one")]
     pub bits_per_cell: u8,
-    /// Blocks per LUN that may be bad over the chip's life.
+    /// Largest number of bad blocks per LUN over the chip's life.
     #[serde(default)]
     pub max_bad_blocks_per_lun: u32,
 }
@@ -193,11 +194,11 @@ impl NandGeometry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NandEcc {
-    /// Bits per step.
+    /// Number of bits to correct per step.
     pub strength: u32,
-    /// Bytes per step.
+    /// Size of a step in bytes.
     pub step_bytes: u32,
-    /// True when the chip corrects by itself.
+    /// True if the chip itself corrects errors.
     #[serde(default)]
     pub on_die: bool,
 }
@@ -212,22 +213,22 @@ impl From<NandEcc> for EccRequirement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NandTiming {
-    /// tR: array to register.
+    /// Page read time tR (array to register), us.
     pub t_r_us: TypMaxUs,
-    /// tRCBSY: busy of a cached read whose page is already in the register.
+    /// Busy time tRCBSY of a cached read whose page is already in the register, us.
     #[serde(default = "t_rcbsy", with = "units::us")]
     pub t_rcbsy_us: Nanos,
     /// Page program time tPROG, us.
     pub t_prog_us: TypMaxUs,
-    /// tCBSY: busy of a cached program when the array is idle.
+    /// Busy time tCBSY of a cached program while the array is idle, us.
     #[serde(default = "t_cbsy", with = "units::us")]
     pub t_cbsy_us: Nanos,
-    /// tDBSY: busy between the planes of a multi-plane operation.
+    /// Busy time tDBSY between the planes of a multi-plane operation, us.
     #[serde(default = "t_dbsy", with = "units::us")]
     pub t_dbsy_us: Nanos,
     /// Block erase time tBERS, us.
     pub t_bers_us: TypMaxUs,
-    /// tRST of an idle chip.
+    /// Reset time tRST of an idle chip, us.
     #[serde(default = "t_rst", with = "units::us")]
     pub t_rst_us: Nanos,
 }
@@ -253,13 +254,13 @@ const fn t_rst() -> Nanos {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnfiSpec {
-    /// Revision, as in "2.3".
+    /// Revision of the ONFI specification, such as "2.3".
     pub revision: String,
-    /// Manufacturer, at most 12 characters.
+    /// Name of the manufacturer, at most 12 characters.
     pub manufacturer: String,
-    /// Model, at most 20 characters.
+    /// Name of the model, at most 20 characters.
     pub model: String,
-    /// Copies of the page; at least 3.
+    /// Number of copies of the page, at least 3.
     #[serde(default = "three")]
     pub copies: u8,
 }
@@ -268,11 +269,11 @@ pub struct OnfiSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JedecSpec {
-    /// Manufacturer, at most 12 characters.
+    /// Name of the manufacturer, at most 12 characters.
     pub manufacturer: String,
-    /// Model, at most 20 characters.
+    /// Name of the model, at most 20 characters.
     pub model: String,
-    /// Copies of the page; at least 3.
+    /// Number of copies of the page, at least 3.
     #[serde(default = "three")]
     pub copies: u8,
 }
@@ -285,14 +286,14 @@ const fn three() -> u8 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FeatureSpec {
-    /// SET FEATURES (EFh) exists.
+    /// True if the chip has SET FEATURES (EFh).
     pub set: bool,
-    /// GET FEATURES (EEh) exists.
+    /// True if the chip has GET FEATURES (EEh).
     pub get: bool,
-    /// The parameter page says that both exist.
+    /// True if the parameter page states that the chip has both commands.
     pub advertised: bool,
-    /// Setting the timing mode (feature 01h) has an effect and reads back. A chip without it runs at any mode it lists
-    /// (facts 1.2: Macronix' AC series).
+    /// True if the timing mode (feature 01h) can be set, and reads back. A chip without this feature works in each
+    /// mode that it lists (Macronix' AC series).
     pub timing_mode: bool,
 }
 
@@ -309,15 +310,15 @@ impl Default for FeatureSpec {
 pub struct NandOtp {
     /// Number of pages.
     pub pages: u32,
-    /// Row of the first one.
+    /// Row of the first OTP page.
     pub first_page: u32,
-    /// Bytes of a page that count, OOB included where it does.
+    /// Number of usable bytes in an OTP page, including the OOB if it is usable.
     pub page_bytes: u32,
-    /// Feature address that switches the mode.
+    /// Address of the feature that makes the OTP pages visible.
     pub feature: u8,
-    /// Value of the first parameter while OTP pages are visible.
+    /// Value of the feature's first parameter while OTP pages are visible.
     pub value: u8,
-    /// Procedure that locks the area for good, where it is known.
+    /// Procedure that locks the area permanently; none if it is unknown.
     #[serde(default)]
     pub lock: Option<OtpLock>,
 }
@@ -326,9 +327,9 @@ pub struct NandOtp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OtpLock {
-    /// First parameter of the feature.
+    /// Value of the feature's first parameter during the lock.
     pub value: u8,
-    /// Row to program.
+    /// Row that is programmed to lock the area.
     pub row: u32,
 }
 
@@ -336,11 +337,11 @@ pub struct OtpLock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Protection {
-    /// Feature address.
+    /// Address of the feature.
     pub feature: u8,
-    /// First parameter that locks all blocks.
+    /// Value of the feature's first parameter that locks all blocks.
     pub lock_all: u8,
-    /// True when all blocks are locked after power-on (the PT pin is high).
+    /// True if all blocks are locked after power-on (the PT pin is high).
     #[serde(default)]
     pub locked_at_power_on: bool,
 }
@@ -349,10 +350,10 @@ pub struct Protection {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RetryKind {
-    /// As the first parameter of a feature (Micron and Macronix: 89h).
+    /// A feature, whose first parameter is the mode (Micron and Macronix: 89h).
     #[default]
     Feature,
-    /// By values of registers, between commands 36h and 16h (Hynix; Linux: nand_hynix.c).
+    /// Register values between the commands 36h and 16h (Hynix; Linux: nand_hynix.c).
     Hynix,
 }
 
@@ -363,19 +364,19 @@ pub struct ReadRetry {
     /// Command that selects a mode.
     #[serde(default)]
     pub kind: RetryKind,
-    /// Feature address.
+    /// Address of the feature.
     #[serde(default)]
     pub feature: u8,
-    /// Modes, the normal one (0) included.
+    /// Number of modes, including the normal mode 0.
     pub modes: u8,
-    /// By how many standard deviations of the cells' threshold voltage each mode lowers the read thresholds; three tenths
-    /// times the mode when empty (an assumption: makers publish no figures).
+    /// Shift of the read thresholds in each mode, in standard deviations of the cells' threshold voltage downwards.
+    /// If empty, the shift is 0.3 times the mode (an assumption: makers publish no figures).
     #[serde(default)]
     pub lowered: Vec<f64>,
-    /// Addresses of the registers (Hynix).
+    /// Addresses of the registers (kind `hynix`).
     #[serde(default)]
     pub registers: Vec<u8>,
-    /// Their values in each mode (Hynix).
+    /// Values of the registers in each mode (kind `hynix`).
     #[serde(default)]
     pub values: Vec<Vec<u8>>,
 }
@@ -444,9 +445,9 @@ impl MarkerPage {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BadBlockMarker {
-    /// Byte of the OOB; the usual one (5 on small pages, 0 on large ones) when absent.
+    /// Position of the marker in the OOB; when absent, byte 5 of small pages and byte 0 of large pages.
     pub oob_byte: Option<u32>,
-    /// Pages that carry it.
+    /// Pages of a block that contain the marker.
     pub pages: Vec<MarkerPage>,
 }
 
@@ -471,9 +472,9 @@ impl BadBlockMarker {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FactoryBad {
-    /// Number of bad blocks in each LUN; at most `max_bad_blocks_per_lun`.
+    /// Number of bad blocks in each LUN, at most `max_bad_blocks_per_lun`.
     pub per_lun: u32,
-    /// Seed from which the places of bad blocks follow.
+    /// Seed of the random positions of the bad blocks.
     pub seed: u64,
 }
 

@@ -136,12 +136,12 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CmdExt {
-    /// The command once more (most makers).
+    /// The command again (most makers).
     #[default]
     Repeat,
-    /// The command inverted (Macronix).
+    /// The inverted command (Macronix).
     Invert,
-    /// Bits 23:16 of a row address, whose other bits are the address (Winbond W35N02JW, W35N04JW).
+    /// Bits 23:16 of a row address, whose other two bytes are in the address phase (Winbond W35N02JW, W35N04JW).
     #[serde(skip)]
     Row(u8),
 }
@@ -369,14 +369,14 @@ pub struct Transfer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// Lanes and rates.
+    /// Lanes and rates of the command.
     pub mode: Mode,
     /// Command byte.
     pub opcode: u8,
-    /// Dummy clock cycles between address and data.
+    /// Number of dummy clock cycles between address and data.
     #[serde(default)]
     pub dummy: u8,
-    /// Highest clock with this many dummy cycles; the chip's own limit when absent.
+    /// Highest clock with this number of dummy cycles, in Hz; 0 for the limit of the chip.
     #[serde(default, with = "crate::units::hz")]
     pub max_hz: u64,
 }

@@ -28,20 +28,20 @@ pub struct PhyTooFast {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhyProfile {
-    /// Taps of the receive delay line.
+    /// Number of taps of the receive delay line.
     pub taps: u16,
-    /// Delay per tap in picoseconds.
+    /// Delay per tap, in ps.
     pub tap_ps: u32,
-    /// Round trip from clock edge to valid data at the sampler, in picoseconds.
+    /// Round trip from the clock edge to valid data at the sampler, in ps.
     pub round_trip_ps: u32,
-    /// Part of each bit period in which data is not stable (skew, jitter, tCLQX), in picoseconds.
+    /// Part of each bit period in which data is not stable (skew, jitter, tCLQX), in ps.
     pub unstable_ps: u32,
-    /// Narrowest eye, in taps, that calibration accepts.
+    /// Width of the narrowest eye that calibration accepts, in taps.
     pub min_eye_taps: u16,
-    /// Clock when the PHY is used, in Hz (usually the undivided reference).
+    /// Bus clock while the PHY is used, in Hz (usually the undivided reference clock).
     #[serde(with = "crate::units::hz")]
     pub clock_hz: u64,
-    /// Switching the PHY on and off around an operation, in us.
+    /// Time to switch the PHY on and off around an operation, in us.
     #[serde(default, with = "crate::units::us")]
     pub switch_us: floatgate_mtd::Nanos,
 }

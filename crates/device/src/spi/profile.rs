@@ -13,11 +13,11 @@ use serde::Deserialize;
 pub enum Divider {
     /// Any whole number.
     Any,
-    /// Even numbers only (the Cadence block: facts 0.3).
+    /// Even numbers only (Cadence).
     Even,
     /// Powers of two (STM32 SPI).
     Power2,
-    /// The requested clock is met exactly.
+    /// No divider, so that the controller has exactly the requested clock.
     #[default]
     Exact,
 }
@@ -40,13 +40,13 @@ impl Divider {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OpCost {
-    /// Driver code and register set-up before the first clock, in us.
+    /// Time before the first clock of the operation, in us: driver code and register set-up.
     #[serde(with = "units::us")]
     pub setup_us: Nanos,
-    /// From the last clock until the driver goes on (interrupt, DMA unmap, wake-up), in us.
+    /// Time from the last clock until the driver continues, in us: interrupt, DMA unmap, wake-up.
     #[serde(with = "units::us")]
     pub finish_us: Nanos,
-    /// The driver sleeps until an interrupt says that the operation is over: the host's wake-up adds to it.
+    /// True if the driver sleeps until an interrupt reports the end of the operation; `host.wakeup_us` is then added.
     pub interrupt: bool,
 }
 
@@ -65,20 +65,23 @@ impl OpCost {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataPath {
-    /// Time per byte on the host's side, in ns: programmed I/O, uncached window. 0 for DMA that keeps up.
+    /// Time of the host per byte, in ns, such as for programmed I/O or an uncached window; 0 for DMA that is as fast
+    /// as the bus.
     #[serde(with = "ps_from_ns")]
     pub ns_per_byte: u64,
-    /// The same for double-rate transfers, where the controller uses another path; as `ns_per_byte` when absent.
+    /// Time of the host per byte of double-rate transfers, in ns, if the controller uses another path for them;
+    /// `ns_per_byte` when absent.
     #[serde(with = "optional_ps_from_ns")]
     pub dtr_ns_per_byte: Option<u64>,
-    /// True when the host moves data while the wires do (FIFO), or afterwards.
+    /// True if the host moves data during the bus transfer (FIFO); false if the host moves data after it.
     pub overlap: bool,
-    /// Bytes after which the FIFO is full and interrupts; the clock stops until the host serves it. 0 without interrupts.
+    /// Number of bytes in the FIFO at which it raises an interrupt and the clock stops until the host empties it; 0
+    /// without such interrupts.
     pub fifo_bytes: u32,
-    /// From such an interrupt until the driver moves data, in us; the host's wake-up adds to it.
+    /// Time from an interrupt of the FIFO until the driver moves data, in us; `host.wakeup_us` is added.
     #[serde(with = "units::us")]
     pub interrupt_us: Nanos,
-    /// Transfers of at most this many bytes do without the FIFO's interrupts.
+    /// Length of the longest transfer that does not use the FIFO's interrupts, in bytes.
     pub polled_bytes: u32,
 }
 
@@ -149,20 +152,20 @@ mod optional_ps_from_ns {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dirmap {
-    /// Reads go through the window.
+    /// True if reads use the memory window.
     pub read: bool,
-    /// Writes go through the window.
+    /// True if writes use the memory window.
     pub write: bool,
-    /// Size of the window; longer transfers are split. 0 for no limit.
+    /// Size of the window in bytes; longer transfers are split. 0 for no limit.
     #[serde(with = "units::bytes")]
     pub window_bytes: u64,
-    /// Cost of a mapped read beside the wires.
+    /// Cost of a mapped read, in addition to its time on the bus.
     pub read_cost: OpCost,
-    /// Cost of a mapped write beside the wires.
+    /// Cost of a mapped write, in addition to its time on the bus.
     pub write_cost: OpCost,
-    /// Data of mapped reads; as of plain operations when absent.
+    /// Data path of mapped reads; the path of plain operations when absent.
     pub rx: Option<DataPath>,
-    /// Data of mapped writes; as of plain operations when absent.
+    /// Data path of mapped writes; the path of plain operations when absent.
     pub tx: Option<DataPath>,
 }
 
@@ -170,48 +173,51 @@ pub struct Dirmap {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiProfile {
-    /// Reference clock that the divider divides.
+    /// Reference clock, which the divider divides, in Hz.
     #[serde(with = "units::hz")]
     pub reference_hz: u64,
-    /// Clock divider.
+    /// Divider between the reference clock and the bus clock.
     #[serde(default)]
     pub divider: Divider,
-    /// The largest divider; 0 where nothing limits it.
+    /// Largest divider; 0 for no limit.
     #[serde(default)]
     pub max_divider: u32,
-    /// Highest clock of the controller.
+    /// Highest bus clock of the controller, in Hz.
     #[serde(with = "units::hz")]
     pub max_hz: u64,
-    /// Most data bytes in one operation, 0 for no limit.
+    /// Largest number of data bytes in one operation; 0 for no limit.
     #[serde(default, with = "units::bytes")]
     pub max_transfer_bytes: u64,
-    /// Most lanes.
+    /// Largest number of lanes.
     pub lanes: u8,
-    /// Double transfer rate.
+    /// True if the controller supports double transfer rate.
     #[serde(default)]
     pub dtr: bool,
-    /// The controller swaps the two bytes of each 16-bit word in 8D-8D-8D, for chips that swap them there (Linux: `swap16`).
+    /// True if the controller swaps the two bytes of each 16-bit word in 8D-8D-8D, for chips that swap them in this
+    /// mode (Linux: `swap16`).
     #[serde(default)]
     pub swap16: bool,
-    /// Phases of one operation may differ in rate (1S-8D-8D). Some controllers take all phases single or all double.
+    /// True if phases of one operation can have different rates (1S-8D-8D); false if all phases must have the same
+    /// rate.
     #[serde(default = "yes")]
     pub mixed_rates: bool,
-    /// The modes it can do, where lanes and rates do not say it all. Single lane is always among them.
+    /// Modes that the controller supports, if lanes and rates do not describe them completely. The single-lane mode
+    /// is always supported.
     #[serde(default)]
     pub modes: Option<Vec<Mode>>,
-    /// Cost of a plain operation beside the wires.
+    /// Cost of a plain operation, in addition to its time on the bus.
     #[serde(default)]
     pub exec: OpCost,
-    /// Data from chip to host.
+    /// Data path from chip to host.
     #[serde(default)]
     pub rx: DataPath,
-    /// Data from host to chip.
+    /// Data path from host to chip.
     #[serde(default)]
     pub tx: DataPath,
-    /// Direct mapping, when the controller has it.
+    /// Direct mapping of the flash into a memory window; none if the controller has no such window.
     #[serde(default)]
     pub dirmap: Option<Dirmap>,
-    /// PHY, when the controller has one.
+    /// PHY of the controller; none if the controller has no PHY.
     #[serde(default)]
     pub phy: Option<PhyProfile>,
 }
@@ -271,22 +277,24 @@ const fn yes() -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiBus {
-    /// Clock the board asks for (device tree: `spi-max-frequency`).
+    /// Clock that the board requests, in Hz (device tree: `spi-max-frequency`).
     #[serde(with = "units::hz")]
     pub clock_hz: u64,
-    /// The mode to use, command-address-data: a ceiling in each phase, whose data lanes and rate must be reached.
+    /// Bus mode as command-address-data, such as `1S-1S-8S`: the highest lanes and rate of each phase. A setup whose
+    /// data phase cannot reach them is refused.
     #[serde(default)]
     pub mode: Option<Mode>,
-    /// The widest that board and software can do, where `mode` does not say; chips that reach less are used as they are.
+    /// Highest bus mode that board and software support, if `mode` is absent; a chip with a lower mode works in its
+    /// own.
     #[serde(default)]
     pub max_mode: Option<Mode>,
-    /// Most lanes wired for data.
+    /// Number of data lanes that are wired.
     #[serde(default = "eight")]
     pub lanes: u8,
-    /// True when the chip's reset pin is wired (stateful modes need it).
+    /// True if the chip's reset pin is wired, which stateful modes need.
     #[serde(default)]
     pub reset_pin: bool,
-    /// Use the controller's PHY, calibrated, for data.
+    /// True to use the controller's calibrated PHY for data.
     #[serde(default)]
     pub phy: bool,
 }

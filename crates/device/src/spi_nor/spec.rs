@@ -12,67 +12,68 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiNorSpec {
-    /// JEDEC id as READ ID 9Fh sends it: maker, type, density, then extended bytes if there are any.
+    /// JEDEC ID that READ ID 9Fh returns: maker, type, density, and extended bytes if the chip has them.
     pub id: Vec<u8>,
     /// Sizes of the chip and of its pages.
     pub geometry: NorGeometry,
-    /// Times of what is not an erase.
+    /// Times of all operations except erases of sectors and blocks.
     pub timing: NorTiming,
-    /// Erase types by name, of any size.
+    /// Erase types by name, with their sizes.
     pub erase: BTreeMap<String, EraseType>,
-    /// Read commands whose address is as long as the address mode says.
+    /// Read commands with the address length of the current address mode.
     pub reads: Vec<Variant>,
-    /// Read commands that always take four address bytes.
+    /// Read commands with four address bytes in each address mode.
     #[serde(default)]
     pub reads_4b: Vec<Variant>,
-    /// Page program commands whose address is as long as the address mode says.
+    /// Page program commands with the address length of the current address mode.
     pub programs: Vec<Variant>,
-    /// Page program commands that always take four address bytes.
+    /// Page program commands with four address bytes in each address mode.
     #[serde(default)]
     pub programs_4b: Vec<Variant>,
-    /// Highest clock at single rate, for every command without a limit of its own.
+    /// Highest clock at single rate in Hz, for all commands without their own limit.
     #[serde(with = "units::hz")]
     pub max_sdr_hz: u64,
-    /// Highest clock at double rate, 0 without such commands.
+    /// Highest clock at double rate in Hz; 0 if the chip has no such commands.
     #[serde(default, with = "units::hz")]
     pub max_dtr_hz: u64,
     /// Procedure that changes the address mode.
     #[serde(default)]
     pub addressing: Addressing,
-    /// Setting that four data lines need (quad enable).
+    /// Bit that must be set for four data lines (quad enable).
     #[serde(default)]
     pub quad_enable: QuadEnable,
-    /// Registers beside the status register.
+    /// Registers in addition to the status register.
     #[serde(default)]
     pub registers: RegisterSet,
-    /// Procedure that enters 8D-8D-8D, when the chip has it.
+    /// Mode 8D-8D-8D and the procedure that enters it; none if the chip does not have this mode.
     #[serde(default)]
     pub octal: Option<Octal>,
-    /// Dummy cycles that can be configured.
+    /// Configurable numbers of dummy cycles; none if they are fixed.
     #[serde(default)]
     pub dummy: Option<DummyControl>,
-    /// True when the chip answers READ SFDP 5Ah.
+    /// True if the chip supports READ SFDP 5Ah.
     #[serde(default = "yes")]
     pub sfdp: bool,
-    /// SFDP area as read from a chip, in pieces; between them it reads FFh. Without pieces the area is made from this specification.
+    /// Pieces of the SFDP area as read from a chip; bytes between them are FFh. Without pieces, the area is generated
+    /// from this specification.
     #[serde(default)]
     pub sfdp_bytes: Vec<SfdpPiece>,
-    /// One-time-programmable area.
+    /// One-time-programmable area; none if the chip has no such area.
     #[serde(default)]
     pub otp: Option<OtpSpec>,
-    /// Block protection bits of the status register.
+    /// Block protection by bits of the status register; none if the chip has no such bits.
     #[serde(default)]
     pub protection: Option<Protection>,
-    /// True when the package has a reset pin.
+    /// True if the package has a reset pin.
     #[serde(default)]
     pub reset_pin: bool,
-    /// True when 66h/99h reset the chip.
+    /// True if the commands 66h and 99h reset the chip.
     #[serde(default)]
     pub soft_reset: bool,
-    /// Suspending programs and erases.
+    /// Suspend of programs and erases; none if the chip cannot suspend.
     #[serde(default)]
     pub suspend: Option<Suspend>,
-    /// Erase cycles that the maker guarantees.
+    /// Number of erase cycles that the maker guarantees.
     #[serde(default = "hundred_thousand")]
     pub endurance_cycles: u64,
     /// Data retention that the maker guarantees, in years.
@@ -92,16 +93,16 @@ const fn hundred_thousand() -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NorGeometry {
-    /// Size of the array.
+    /// Size of the array, in bytes.
     #[serde(with = "units::bytes")]
     pub size_bytes: u64,
-    /// Size of the program buffer.
+    /// Size of the program buffer, in bytes.
     #[serde(default = "page_bytes", deserialize_with = "small_bytes")]
     pub page_bytes: u32,
-    /// Banks of equal size.
+    /// Number of banks of equal size.
     #[serde(default = "one")]
     pub banks: u8,
-    /// True when one bank can be read while another one programs or erases.
+    /// True if one bank can be read while another bank programs or erases.
     #[serde(default)]
     pub read_while_write: bool,
 }
@@ -123,16 +124,17 @@ fn small_bytes<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NorTiming {
-    /// PAGE PROGRAM of a whole page.
+    /// Time of PAGE PROGRAM for a whole page, us.
     pub t_pp_us: TypMaxUs,
-    /// PAGE PROGRAM of a single byte; as a whole page when absent. Lengths between are interpolated.
+    /// Time of PAGE PROGRAM for a single byte, us; the time for a whole page when absent. Times for other lengths are
+    /// interpolated.
     #[serde(default)]
     pub t_byte_us: Option<TypMaxUs>,
-    /// CHIP ERASE C7h/60h.
+    /// Time of CHIP ERASE (C7h, 60h), us.
     pub t_ce_us: TypMaxUs,
-    /// WRITE STATUS REGISTER, non-volatile.
+    /// Time of WRITE STATUS REGISTER (non-volatile), us.
     pub t_w_us: TypMaxUs,
-    /// Reset, soft or by pin.
+    /// Time of a reset by commands or by the pin, us.
     #[serde(default = "thirty_us", with = "units::us")]
     pub t_rst_us: Nanos,
 }
@@ -145,17 +147,17 @@ const fn thirty_us() -> Nanos {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EraseType {
-    /// Number of bytes that are erased.
+    /// Number of bytes that the command erases.
     #[serde(deserialize_with = "small_bytes")]
     pub bytes: u32,
-    /// Command whose address is as long as the address mode says.
+    /// Command with the address length of the current address mode.
     pub opcode: u8,
-    /// Command that always takes four address bytes.
+    /// Command with four address bytes in each address mode; none if the chip has no such command.
     #[serde(default)]
     pub opcode_4b: Option<u8>,
     /// Duration of the erase, us.
     pub t_us: TypMaxUs,
-    /// Blocks that take longer.
+    /// Blocks with a longer erase time; none if all blocks are equal.
     #[serde(default)]
     pub tail: Option<EraseTail>,
 }
@@ -164,9 +166,9 @@ pub struct EraseType {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EraseTail {
-    /// Part of the blocks, 0 to 1.
+    /// Share of these blocks among all blocks, 0 to 1.
     pub p: f64,
-    /// Time of the slow operations, us.
+    /// Erase time of these blocks, us.
     #[serde(with = "units::us")]
     pub us: Nanos,
 }
@@ -175,12 +177,12 @@ pub struct EraseTail {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addressing {
-    /// Three bytes only; beyond 16 MiB only commands that always take four.
+    /// Three bytes only, so that addresses beyond 16 MiB need commands with four address bytes.
     #[default]
     Fixed,
-    /// B7h and E9h.
+    /// Commands B7h and E9h.
     En4b,
-    /// B7h and E9h, each after WRITE ENABLE.
+    /// Commands B7h and E9h, each after WRITE ENABLE.
     WrenEn4b,
 }
 
@@ -188,14 +190,14 @@ pub enum Addressing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QuadEnable {
-    /// No bit is needed.
+    /// No bit.
     #[default]
     None,
     /// Bit 6 of the status register (Macronix, ISSI).
     Sr1Bit6,
-    /// Bit 1 of status register 2, written by 31h (Winbond, GigaDevice).
+    /// Bit 1 of status register 2, which command 31h writes (Winbond, GigaDevice).
     Sr2Bit1,
-    /// The same bit, written by 01h together with status register 1 (older parts).
+    /// Bit 1 of status register 2, which command 01h writes together with status register 1 (older parts).
     Sr2Bit1By01,
 }
 
@@ -203,17 +205,17 @@ pub enum QuadEnable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RegisterSet {
-    /// Status register 05h/01h only.
+    /// Only the status register (05h, 01h).
     #[default]
     Plain,
-    /// Status registers 2 (35h/31h) and 3 (15h/11h); lock bits LB1..3 and SUS in the second.
+    /// Status registers 2 (35h, 31h) and 3 (15h, 11h), with the lock bits LB1 to LB3 and the bit SUS in register 2.
     Winbond,
-    /// Configuration register 15h, security register 2Bh/2Fh with fail and suspend bits, CR2 71h/72h.
+    /// Configuration register (15h), security register (2Bh, 2Fh) with fail and suspend bits, and CR2 (71h, 72h).
     Macronix,
-    /// Configuration register 35h, written by 01h behind the status register; fail bits in the status register itself,
-    /// cleared by 30h.
+    /// Configuration register (35h), which command 01h writes after the status register, and fail bits in the status
+    /// register, which 30h clears.
     Spansion,
-    /// Flag status register 70h/50h with fail and suspend bits, volatile configuration register 85h/81h.
+    /// Flag status register (70h, 50h) with fail and suspend bits, and volatile configuration register (85h, 81h).
     Micron,
 }
 
@@ -221,18 +223,18 @@ pub enum RegisterSet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Octal {
-    /// The register that switches it.
+    /// Register that switches the mode on and off.
     pub switch: OctalSwitch,
     /// Second command byte.
     pub ext: CmdExt,
-    /// Address bytes of register reads in 8D-8D-8D.
+    /// Number of address bytes of register reads in 8D-8D-8D.
     pub status_addr_bytes: u8,
-    /// Dummy cycles of register reads in 8D-8D-8D.
+    /// Number of dummy cycles of register reads in 8D-8D-8D.
     pub status_dummy: u8,
-    /// Dummy cycles of READ ID in 8D-8D-8D; as of register reads when absent.
+    /// Number of dummy cycles of READ ID in 8D-8D-8D; the number for register reads when absent.
     #[serde(default)]
     pub id_dummy: Option<u8>,
-    /// In 8D-8D-8D the two bytes of each 16-bit word of the array are swapped (Linux: `SNOR_F_SWAP16`).
+    /// True if the chip swaps the two bytes of each 16-bit word of the array in 8D-8D-8D (Linux: `SNOR_F_SWAP16`).
     #[serde(default)]
     pub swap16: bool,
 }
@@ -254,13 +256,13 @@ impl Octal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OctalSwitch {
-    /// Macronix: CR2 (72h, four address bytes), address 0 = 02h; 00h goes back.
+    /// Macronix: CR2 (72h, four address bytes), address 0, with 02h for on and 00h for off.
     MacronixCr2,
-    /// Micron: volatile configuration register (81h), address 0 = E7h; FFh goes back.
+    /// Micron: volatile configuration register (81h), address 0, with E7h for on and FFh for off.
     MicronVcr,
-    /// Infineon's Semper: any register (71h), CFR5V = 43h; 40h goes back.
+    /// Infineon's Semper: any register (71h), CFR5V, with 43h for on and 40h for off.
     InfineonCfr,
-    /// Commands that the chip's SFDP lists. A driver learns them; part files name a register.
+    /// Commands that a driver reads from the chip's SFDP; a part file cannot contain this value.
     #[serde(skip)]
     Sequence(OctalSequence),
 }
@@ -269,13 +271,13 @@ pub enum OctalSwitch {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DummyControl {
-    /// Address of the register, written with the octal switch's command.
+    /// Address of the register, which is written with the command of the octal switch.
     pub register: u32,
-    /// Dummy cycles after power-on.
+    /// Number of dummy cycles after power-on.
     pub default: u8,
-    /// Pairs of dummy cycles and register value.
+    /// Pairs of a number of dummy cycles and its register value.
     pub values: Vec<[u8; 2]>,
-    /// Modes that the register governs.
+    /// Modes whose dummy cycles the register sets.
     pub modes: Vec<Mode>,
 }
 
@@ -297,32 +299,32 @@ impl DummyControl {
 pub enum OtpSpec {
     /// Security registers (ISSI: information rows), each with a lock bit.
     SecurityRegisters {
-        /// Number of registers; there are lock bits for three of Winbond's and four of ISSI's.
+        /// Number of registers. Winbond's chips have lock bits for three, and ISSI's chips for four.
         regions: u8,
-        /// Size of each.
+        /// Size of each register, in bytes.
         region_bytes: u32,
-        /// Address of the first.
+        /// Address of the first register.
         base: u32,
-        /// Distance of their addresses.
+        /// Distance between the addresses of the registers.
         stride: u32,
-        /// Commands and lock bits.
+        /// Commands and lock bits of the registers.
         #[serde(default)]
         family: SecurityFamily,
-        /// Length of the unique id that 4Bh reads after 32 dummy cycles, 0 without one.
+        /// Length of the unique ID, which 4Bh reads after 32 dummy cycles; 0 if the chip has no unique ID.
         #[serde(default)]
         unique_id_bytes: u32,
     },
-    /// Macronix: the secured area, reached by the usual reads and programs between B1h and C1h, locked as a whole by
-    /// WRSCUR 2Fh. Its end belongs to the factory.
+    /// Macronix: secured area, which the usual reads and programs access between B1h and C1h, and WRSCUR 2Fh locks as
+    /// a whole. The end of the area belongs to the factory.
     Secured {
-        /// Size of the user's part.
+        /// Size of the user's part, in bytes.
         user_bytes: u32,
-        /// Size of the factory's part behind it.
+        /// Size of the factory's part after it, in bytes.
         factory_bytes: u32,
     },
-    /// Micron: read 4Bh, program 42h; the byte behind the last one locks it.
+    /// Micron: area with the commands read 4Bh and program 42h, and a byte after its end that locks it.
     ControlByte {
-        /// Size without the control byte.
+        /// Size of the area without the control byte, in bytes.
         bytes: u32,
     },
 }
@@ -331,10 +333,11 @@ pub enum OtpSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecurityFamily {
-    /// Read 48h, program 42h, erase 44h; locked by LB1..3, bits 3 to 5 of status register 2.
+    /// Read 48h, program 42h, erase 44h, with the lock bits LB1 to LB3 (bits 3 to 5 of status register 2).
     #[default]
     Winbond,
-    /// Read 68h, program 62h, erase 64h; locked by IRL0..3, bits 4 to 7 of the function register 48h/42h.
+    /// Read 68h, program 62h, erase 64h, with the lock bits IRL0 to IRL3 (bits 4 to 7 of the function register, 48h
+    /// and 42h).
     Issi,
 }
 
@@ -388,15 +391,16 @@ pub(crate) const UNIQUE_ID_DUMMY: u8 = 32;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Protection {
-    /// Status register bits BP0, BP1, ... in this order.
+    /// Numbers of the status register bits BP0, BP1, ... in this order.
     pub bp_bits: Vec<u8>,
-    /// Status register bit TB, when it is there.
+    /// Number of the status register bit TB; none if the chip does not have it.
     #[serde(default)]
     pub tb_bit: Option<u8>,
-    /// Bit CMP of status register 2, when it is there: set, it protects all blocks but those that BP and TB name.
+    /// Number of the bit CMP in status register 2; none if the chip does not have it. If it is set, all blocks except
+    /// those that BP and TB select are protected.
     #[serde(default)]
     pub cmp_bit: Option<u8>,
-    /// Protected at BP = 1.
+    /// Size of the range that is protected if BP is 1, in bytes.
     #[serde(deserialize_with = "small_bytes")]
     pub unit_bytes: u32,
 }
@@ -405,11 +409,11 @@ pub struct Protection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suspend {
-    /// Suspend command: 75h, B0h.
+    /// Suspend command, such as 75h or B0h.
     pub suspend: u8,
-    /// Resume command: 7Ah, 30h.
+    /// Resume command, such as 7Ah or 30h.
     pub resume: u8,
-    /// Until the array can be read.
+    /// Time from the suspend command until the array can be read, us.
     #[serde(with = "units::us")]
     pub latency_us: Nanos,
 }
@@ -438,9 +442,9 @@ impl SpiNorSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SfdpPiece {
-    /// Address of the first byte.
+    /// Address of the first byte of the piece.
     pub at: u32,
-    /// The bytes, two hexadecimal digits each; white space does not count.
+    /// Bytes of the piece, as two hexadecimal digits each; white space is ignored.
     pub hex: Hex,
 }
 

@@ -1,4 +1,4 @@
-//! Reading, compressing and writing at the same time.
+//! Pipeline of a build, which reads, compresses and writes at the same time.
 
 use std::sync::mpsc;
 
@@ -7,13 +7,14 @@ use super::error::BuildError;
 use super::item::{Batch, Feeder};
 use super::write::Writer;
 
-/// A batch, and its blocks compressed.
+/// Batch of steps, with its blocks compressed.
 struct Ready {
     batch: Batch,
     pieces: Vec<Piece>,
 }
 
-/// Reads, compresses and writes at the same time; `feed` reads. Memory goes around: each batch comes back to who reads.
+/// Runs a build: `feed` reads a batch while others are compressed and written. Each written batch goes back to the
+/// reader, which uses its memory again.
 pub(super) fn run(
     feed: impl FnOnce(Feeder) -> Result<(), BuildError> + Send,
     writer: &mut Writer<'_>,
@@ -34,7 +35,7 @@ pub(super) fn run(
             .0;
             std::mem::swap(&mut pieces, &mut ready.pieces);
             let written = std::mem::replace(&mut ready.batch, batch);
-            // Who has read everything needs no memory.
+            // A reader that has finished needs no memory back.
             let _ = back.send(written);
             if outcome.is_err() {
                 break;

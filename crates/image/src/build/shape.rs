@@ -1,4 +1,4 @@
-//! The flash that an image is for.
+//! Sizes of the flash that an image is for.
 
 use floatgate_media::ubi;
 use floatgate_stack::VolumeGeometry;
@@ -6,40 +6,41 @@ use floatgate_stack::ubi::PebBudget;
 
 use super::error::BuildError;
 
-/// Bytes that are written at once: nothing on flash depends on it, and a host likes large writes.
+/// Bytes written at once, unless a page is larger. Nothing on the flash depends on this number, and
+/// a host is faster with large writes.
 const WRITE_BYTES: u32 = 32 << 10;
 
-/// The VID header stands at a multiple of this (ubinize refuses others).
+/// Alignment of the VID header in a PEB, bytes; ubinize refuses other offsets.
 const VID_ALIGN: u32 = 8;
 
 /// Sizes of the flash that an image is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashShape {
-    /// Smallest write: a page; 1 on NOR.
+    /// Smallest write in bytes: a page of NAND; 1 on NOR.
     pub page_bytes: u32,
-    /// Smallest write of UBI's headers.
+    /// Smallest write of UBI's headers in bytes: a sub-page, or a page.
     pub sub_page_bytes: u32,
-    /// Bytes of a PEB.
+    /// Size of a PEB in bytes.
     pub peb_bytes: u32,
-    /// Byte in a PEB where the VID header begins; UBI's own choice unless given.
+    /// Offset of the VID header in a PEB, bytes; `None` for UBI's own choice.
     pub vid_header_offset: Option<u32>,
-    /// Size of the flash, where it is known.
+    /// Size of the flash; `None` if it is unknown.
     pub size: Option<FlashSize>,
 }
 
 /// Size of the flash that an image is for: a partition of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashSize {
-    /// PEBs of the partition.
+    /// Number of PEBs of the partition.
     pub pebs: u32,
-    /// PEBs of the whole chip.
+    /// Number of PEBs of the whole chip.
     pub chip_pebs: u32,
-    /// Blocks of the chip that may be bad over its life; 0 where that is not known, and on NOR.
+    /// Largest number of bad blocks of the chip over its life; 0 if that is unknown, and on NOR.
     pub worst_bad: u32,
 }
 
 impl FlashShape {
-    /// A whole NAND of this many blocks, without sub-pages.
+    /// Shape of a whole NAND of `blocks` blocks, without sub-pages.
     pub fn of_nand(page_bytes: u32, pages_per_block: u32, blocks: u64) -> Self {
         let pebs = u32::try_from(blocks).unwrap_or(u32::MAX);
         Self {
@@ -54,7 +55,7 @@ impl FlashShape {
     /// Offsets of headers and data in a PEB.
     ///
     /// # Errors
-    /// Sizes that no UBI device has.
+    /// No UBI device has these sizes.
     pub fn ubi(&self) -> Result<ubi::Geometry, BuildError> {
         let flash = ubi::Flash {
             peb_bytes: self.peb_bytes,
@@ -73,10 +74,10 @@ impl FlashShape {
         geometry.map_err(|reason| BuildError::Shape(reason.to_string()))
     }
 
-    /// The same flash with an image on a partition of `bytes`, in whole PEBs.
+    /// The same flash with a partition of `bytes` for the image, in whole PEBs.
     ///
     /// # Errors
-    /// The size of the chip is not known; the partition has no PEB, or more than the chip.
+    /// The size of the chip is unknown, or the partition has no PEB or more than the chip.
     pub fn on_partition(self, bytes: u64) -> Result<Self, BuildError> {
         let Some(size) = self.size else {
             return Err(BuildError::Shape("the size of the chip is not known".to_owned()));
@@ -92,14 +93,14 @@ impl FlashShape {
         Ok(Self { size: Some(FlashSize { pebs, ..size }), ..self })
     }
 
-    /// PEBs by use, where the size of the flash is known.
+    /// PEBs by use; `None` if the size of the flash is unknown.
     #[must_use]
     pub fn budget(&self) -> Option<PebBudget> {
         let FlashSize { pebs, chip_pebs, .. } = self.size?;
         Some(if self.page_bytes == 1 { PebBudget::of_nor(pebs) } else { PebBudget::of_nand(pebs, chip_pebs) })
     }
 
-    /// A volume of `lebs` LEBs on it.
+    /// Geometry of a volume with `lebs` LEBs on this flash.
     pub(crate) fn volume(&self, geometry: &ubi::Geometry, lebs: u32) -> VolumeGeometry {
         VolumeGeometry {
             lebs,

@@ -1,4 +1,5 @@
-//! Device tables, as `mkfs.ubifs` and `mkfs.jffs2` read them: files to make without the rights to make them.
+//! Device tables in the format of `mkfs.ubifs` and `mkfs.jffs2`, which describe devices and owners without the
+//! rights to create them.
 
 use floatgate_stack::fs::{DeviceNumber, FileFlags, Timestamp};
 
@@ -6,10 +7,11 @@ use super::BuildError;
 use super::item::{Item, ItemKind};
 use super::write::Writer;
 
-/// Most files that a line makes.
+/// Largest number of files from one line.
 const MAX_COUNT: u32 = 1 << 16;
 
-/// A line: `name type mode uid gid major minor start increment count`, `-` for what is not given.
+/// Line of a device table: `name type mode uid gid major minor start increment count`, with `-` for a field
+/// without a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     number: usize,
@@ -25,7 +27,7 @@ struct Line {
     count: u32,
 }
 
-/// Applies a device table to what was filled in: what is there gets owner and permissions, what is not is made.
+/// Applies a device table to the filesystem: existing files get owner and permissions, missing ones are created.
 pub(super) fn apply(text: &str, time: Timestamp, writer: &mut Writer<'_>) -> Result<(), BuildError> {
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -82,12 +84,13 @@ impl Line {
         BuildError::Table { line: self.number, what: what.into() }
     }
 
-    /// Regular files have to be there: a table has no contents.
+    /// Fails for a regular file, which has to exist: a table has no contents.
     fn makes(&self) -> Result<(), BuildError> {
         if self.kind == b'f' { Err(self.wrong("there is no such file in the tree")) } else { Ok(()) }
     }
 
-    /// The files of the line: with a count, names get numbers from `start` on, and each device's minor is higher.
+    /// Files of the line. With a count, their names end with numbers from `start` on, and their minor numbers
+    /// rise.
     fn items(&self, time: Timestamp) -> Result<Vec<Item>, BuildError> {
         if self.count == 0 {
             return Ok(vec![self.item(self.path.clone(), self.minor, time)?]);

@@ -1,7 +1,7 @@
-//! A tar as a source, read once from its start to its end.
+//! Tar archive as a build source, read once from its start to its end.
 //!
-//! ustar, POSIX.1-2001 (pax) with nanoseconds, long names and extended attributes, GNU's long names; sparse files as GNU tar
-//! writes them. The records of pax are read here: their values may hold any bytes.
+//! Supported are ustar, POSIX.1-2001 (pax) with nanoseconds, long names and extended attributes, GNU's long names, and
+//! GNU tar's sparse files. This module reads the pax records itself, as their values may hold any bytes.
 
 mod acl;
 mod records;
@@ -18,23 +18,23 @@ use super::item::{Feeder, Item, ItemKind, read_full};
 use records::Records;
 use sparse::{SparseMap, Spread};
 
-/// Bytes of a tar's blocks.
+/// Size of a tar block in bytes.
 const UNIT: u64 = 512;
 
-/// Largest extended header that is believed.
+/// Largest extended header accepted, bytes.
 const MAX_RECORDS: u64 = 16 << 20;
 
-/// A tar that is being read.
+/// State of reading a tar.
 struct Tar<'r> {
     reader: &'r mut dyn Read,
     name: &'r Path,
-    /// Records for all entries that follow.
+    /// Pax records that hold for all following entries.
     global: Records,
-    /// Records for the next entry.
+    /// Pax records that hold for the next entry.
     next: Records,
 }
 
-/// Delivers all of a tar.
+/// Feeds all entries of a tar to the builder.
 pub(super) fn feed(reader: &mut dyn Read, name: &Path, feeder: &mut Feeder) -> Result<(), BuildError> {
     let mut tar = Tar { reader, name, global: Records::default(), next: Records::default() };
     while let Some(header) = tar.header(feeder)? {
@@ -67,7 +67,7 @@ impl Tar<'_> {
         if len < buf.len() { Err(self.broken("it ends early")) } else { Ok(()) }
     }
 
-    /// The next header; `None` at the end.
+    /// Reads the next header; `None` at the end.
     fn header(&mut self, feeder: &mut Feeder) -> Result<Option<Header>, BuildError> {
         let mut block = [0; UNIT as usize];
         let len = read_full(self.reader, &mut block).map_err(|error| self.failed(error))?;
@@ -116,7 +116,7 @@ impl Tar<'_> {
         Records::parse(&bytes).ok_or_else(|| self.broken("an extended header is damaged"))
     }
 
-    /// A file, its data and the padding after them.
+    /// Reads an entry: the file, its data and the padding after them.
     fn entry(&mut self, header: &Header, size: u64, feeder: &mut Feeder) -> Result<(), BuildError> {
         let records = self.global.with(std::mem::take(&mut self.next));
         let mut stored = records.number(b"size").unwrap_or(size);
@@ -169,7 +169,7 @@ impl Tar<'_> {
             let id = records.number(key).map_or(plain, Ok).map_err(|error| self.failed(error))?;
             u32::try_from(id).map_err(|_| self.broken("an owner is too large a number"))
         };
-        // Times before 1970 are binary numbers below zero.
+        // Times before 1970 are stored as negative binary numbers.
         let seconds = header.mtime().map_err(|error| self.failed(error))?.cast_signed();
         let mtime = records.time(b"mtime").unwrap_or(Timestamp { seconds, nanoseconds: 0 });
         Ok(Item {
@@ -187,13 +187,13 @@ impl Tar<'_> {
     }
 }
 
-/// The sum of a header's bytes, its checksum taken for spaces.
+/// Checksum of a header: the sum of its bytes, with spaces in the checksum field.
 fn checksum(block: &[u8; UNIT as usize]) -> u32 {
     let bytes = block.iter().enumerate();
     bytes.map(|(at, &byte)| if (148..156).contains(&at) { 32 } else { u32::from(byte) }).sum()
 }
 
-/// The parts of a path, without those that mean nothing; `None` if it leads upwards.
+/// Names of a path, without empty ones and `.`; `None` if the path contains `..`.
 fn split(path: &[u8]) -> Option<Vec<Vec<u8>>> {
     let parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".");
     parts.map(|part| (part != b"..").then(|| part.to_vec())).collect()
@@ -210,7 +210,8 @@ fn kind(header: &Header, records: &Records, size: u64) -> Result<ItemKind, Strin
         Ok::<_, String>(DeviceNumber { major, minor })
     };
     Ok(match header.entry_type() {
-        // Old tars mark directories by a slash only. In newer ones the header may have a path that is cut off there.
+        // Old tars mark a directory only by a final slash. The header of newer ones may hold a path that is cut off
+        // after a slash.
         EntryType::Regular if records.get(b"path").is_none() && header.path_bytes().ends_with(b"/") => {
             ItemKind::Directory
         }

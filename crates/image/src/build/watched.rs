@@ -1,15 +1,16 @@
-//! The host's failures below a filesystem, which tells them in words of its own: a LEB or an eraseblock that does not answer.
+//! Store that keeps the host's error. The filesystem above it reports a failure only as a LEB or an eraseblock that
+//! does not answer.
 
 use floatgate_stack::{Store, StoreError};
 use std::sync::{Arc, OnceLock};
 
-/// A store that remembers the first failure.
+/// Store that keeps the first failure of the store below.
 pub(super) struct Watched<S> {
     store: S,
     failure: Failure,
 }
 
-/// The first failure of a store, if there was one.
+/// First failure of a store, if there was one.
 pub(super) type Failure = Arc<OnceLock<StoreError>>;
 
 impl<S> Watched<S> {

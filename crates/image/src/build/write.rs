@@ -16,21 +16,21 @@ use crate::words::{show_name, show_path};
 /// Longest list of an inode's attribute names (Linux, XATTR_LIST_MAX).
 const MAX_XATTR_LIST: usize = 65536;
 
-/// Fills a filesystem.
+/// Writer of a source's files into a filesystem.
 pub(super) struct Writer<'f> {
     pub(super) fs: &'f mut dyn FileSystem,
-    /// Attributes that files keep.
+    /// Attributes that the filesystem can store.
     holds: Holds,
     overrides: Overrides,
     pub(super) identity: Identity,
     pub(super) losses: Vec<Loss>,
-    /// The source has said what the root directory is like.
+    /// True if the source contains attributes of the root directory.
     pub(super) has_root: bool,
     pub(super) entries: u64,
     pub(super) bytes: u64,
-    /// The directory that the last file went to.
+    /// Path and inode of the directory of the last file.
     parent: (Vec<Vec<u8>>, u32),
-    /// The file that blocks belong to; none if there was a loss.
+    /// Inode of the file that the next blocks belong to; `None` if that file was lost.
     current: Option<u32>,
 }
 
@@ -51,7 +51,7 @@ impl<'f> Writer<'f> {
         }
     }
 
-    /// A writer of files that are only compared: they keep ACLs, which UBIFS has none of.
+    /// Creates a writer for files that are only compared. They keep their ACLs, which UBIFS does not have.
     pub(super) fn comparing(fs: &'f mut dyn FileSystem) -> Self {
         let writer = Self::new(fs, Overrides::default());
         Self { holds: Holds { acls: true, ..writer.holds }, ..writer }
@@ -61,7 +61,7 @@ impl<'f> Writer<'f> {
         self.losses.push(Loss::new(path, what));
     }
 
-    /// Does all of a batch, whose blocks are in `pieces`, and leaves it empty.
+    /// Writes all steps of a batch, whose compressed blocks are in `pieces`, and empties the batch.
     pub(super) fn batch(&mut self, batch: &mut Batch, pieces: &[Piece]) -> Result<(), BuildError> {
         let mut done = pieces.iter().flat_map(|piece| piece.blocks.iter().map(move |block| (piece, *block)));
         batch.data.clear();
@@ -100,7 +100,7 @@ impl<'f> Writer<'f> {
         self.keep_loss(&item.path, outcome)
     }
 
-    /// An attribute that one file cannot have is a loss; failures of the volume end the build.
+    /// Records a failure as a loss if it is about one file's attribute; a failure of the volume ends the build.
     fn keep_loss(&mut self, path: &[Vec<u8>], outcome: Result<(), Error>) -> Result<(), BuildError> {
         let Err(error) = outcome else { return Ok(()) };
         match error {
@@ -180,7 +180,7 @@ impl<'f> Writer<'f> {
         Ok(())
     }
 
-    /// Makes room for a file that has a name which is taken: as with tar, the last one counts.
+    /// Removes the file under a name that is used again: as with tar, the last file is valid.
     fn remove(&mut self, directory: u32, name: &[u8]) -> Result<(), Error> {
         let before = self.fs.attributes(directory)?;
         let inode = self.fs.lookup(directory, name)?;
@@ -202,7 +202,8 @@ impl<'f> Writer<'f> {
         self.fs.fill_attributes(directory, &times)
     }
 
-    /// The directory at a path; those that are not there yet are made, as of the file that needs them.
+    /// Inode of the directory at a path. Missing directories are created with the attributes of the file that
+    /// needs them.
     fn directory(&mut self, folder: &[Vec<u8>], item: &Item) -> Result<u32, Error> {
         if self.parent.0 == folder {
             return Ok(self.parent.1);
@@ -239,7 +240,7 @@ impl<'f> Writer<'f> {
         Ok(inode)
     }
 
-    /// Makes a directory that is there like the item.
+    /// Gives an existing directory the attributes of the item.
     fn set_attributes(&mut self, inode: u32, item: &Item) -> Result<(), Error> {
         for (name, value) in &item.xattrs {
             self.fs.set_xattr(inode, name, value, SetXattr::Any)?;
@@ -258,7 +259,7 @@ impl<'f> Writer<'f> {
         self.record_lost_time(inode, item)
     }
 
-    /// Lists a time that the filesystem does not have.
+    /// Records a loss if the filesystem cannot store a time of the item.
     fn record_lost_time(&mut self, inode: u32, item: &Item) -> Result<(), Error> {
         if let Some(what) = lost_time(self.fs, inode, item.mtime)? {
             self.record_loss(&item.path, what);
@@ -266,7 +267,7 @@ impl<'f> Writer<'f> {
         Ok(())
     }
 
-    /// Sets what a line of a device table says of a file that is there; `false` if it is not.
+    /// Applies a line of a device table to an existing file; `false` if the file does not exist.
     pub(super) fn change(&mut self, item: &Item) -> Result<bool, BuildError> {
         let found = item.path.iter().try_fold(self.fs.root(), |at, part| self.fs.lookup(at, part));
         let inode = match found {
@@ -286,7 +287,7 @@ impl<'f> Writer<'f> {
         self.keep_loss(&item.path, outcome).map(|()| true)
     }
 
-    /// Attributes that the filesystem cannot have are losses.
+    /// Removes the extended attributes that the filesystem cannot store, and records them as losses.
     fn keep_possible_xattrs(&mut self, item: &mut Item) {
         let holds = self.holds;
         let mut list = 0;
@@ -318,7 +319,8 @@ impl<'f> Writer<'f> {
     }
 }
 
-/// Words for a time of a file that the filesystem keeps as another one. None has fewer than 32 bits for seconds.
+/// Description of a time that the filesystem stores with another value; every filesystem has at least 32 bits
+/// for the seconds.
 pub(crate) fn lost_time(
     fs: &mut dyn FileSystem,
     inode: u32,
@@ -332,7 +334,7 @@ pub(crate) fn lost_time(
     Ok((wanted != kept).then_some(what))
 }
 
-/// All of an item counts for the identity.
+/// Adds all attributes of an item to the identity.
 fn note(identity: &mut Identity, item: &Item) {
     identity.bytes(show_path(&item.path).as_bytes());
     let time = |time: Timestamp| (time.seconds as u64) ^ u64::from(time.nanoseconds) << 34;

@@ -14,10 +14,10 @@ use crate::image::Image;
 use crate::selection::Selection;
 use crate::words::show_name;
 
-/// Differences between two images below their filesystems: geometry, erase counters, volumes and numbers of their LEBs.
+/// Compares two images below their filesystems: geometry, erase counters, volumes, and numbers of their LEBs.
 ///
 /// # Errors
-/// An image cannot be read; there is no UBI in it.
+/// An image cannot be read, or contains no UBI.
 pub fn diff_raw(images: [(&Image, &Selection); 2]) -> Result<Vec<Change>, DiffError> {
     let [first, second] = images.map(|(image, selection)| Raw::read(image, selection));
     let (mut first, mut second) = (first.map_err(DiffError::First)?, second.map_err(DiffError::Second)?);
@@ -32,7 +32,7 @@ pub fn diff_raw(images: [(&Image, &Selection); 2]) -> Result<Vec<Change>, DiffEr
     Ok(changes)
 }
 
-/// A UBI device as its headers have it.
+/// A UBI device with the values in its headers.
 struct Raw {
     device: Device,
     store: Box<dyn Store>,
@@ -106,7 +106,7 @@ impl Raw {
         {
             first.read(lnum, 0, &mut a).map_err(|error| DiffError::First(Error::from(error).into()))?;
             second.read(lnum, 0, &mut b).map_err(|error| DiffError::Second(Error::from(error).into()))?;
-            // What stands behind the data of a static volume means nothing.
+            // Bytes after the data of a static volume have no meaning.
             let used =
                 [(&self.device, one), (&other.device, two)].map(|(device, id)| device.used_bytes(id, lnum));
             let used = used.into_iter().flatten().max().unwrap_or(bytes).min(bytes);

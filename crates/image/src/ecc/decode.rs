@@ -1,4 +1,4 @@
-//! Pages with OOB to corrected data.
+//! Correction of pages with OOB.
 
 use super::columns::Columns;
 use super::page::{Corrector, PageState};
@@ -10,30 +10,30 @@ use super::{EccError, PageGeometry, Scheme};
 use rayon::prelude::*;
 use std::io::Write;
 
-/// Handling of the data of blocks that are marked bad.
+/// Treatment of the data of blocks that are marked bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BadBlocks {
-    /// Keep it, so that what follows stays where it was.
+    /// Keep the data, so that the offsets of later data do not change.
     #[default]
     Keep,
-    /// Leave it out, as a boot loader that skips bad blocks reads.
+    /// Omit the data, as in the reads of a boot loader that skips bad blocks.
     Skip,
 }
 
-/// Choices of a user.
+/// Options of decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecodeOptions {
-    /// Bad blocks in the output.
+    /// Treatment of bad blocks in the output.
     pub bad_blocks: BadBlocks,
-    /// Most zero bits of an erased step; as many as the code corrects when absent.
+    /// Largest number of zero bits in an erased step; when absent, the number of bits that the code corrects.
     pub erased_threshold: Option<u32>,
 }
 
-/// Corrects a dump and writes its data. What cannot be corrected is written as it was read, and reported.
-/// `progress` gets the number of bytes of the pages' file that are done.
+/// Corrects a dump and writes its data. Uncorrectable steps are written as they were read, and are reported.
+/// `progress` gets the number of processed bytes of the file with the pages.
 ///
 /// # Errors
-/// A file without a whole page, OOB that is too short or too long; what reading and writing meet.
+/// A file without a whole page, OOB that is too short or too long, or a failure to read or write.
 pub fn decode(
     scheme: &Scheme,
     dump: Dump<'_>,
@@ -45,7 +45,7 @@ pub fn decode(
     only(decode_regions(scheme.geometry(), &regions, dump, out, options, progress)?)
 }
 
-/// Writes the data of a dump as they were read, without its OOB.
+/// Writes the data of a dump without corrections and without OOB.
 ///
 /// # Errors
 /// As [`decode`].
@@ -60,12 +60,13 @@ pub fn strip(
     only(decode_regions(geometry, &regions, dump, out, options, progress)?)
 }
 
-/// The report on the only region.
+/// Report on the only region.
 fn only(reports: Vec<DecodeReport>) -> Result<DecodeReport, EccError> {
     reports.into_iter().next().ok_or(EccError::Empty)
 }
 
-/// As [`decode`], of a dump in regions: a report on each that the dump reaches. Numbers of pages and blocks, and offsets, count from the start of the dump.
+/// As [`decode`], for a dump with regions. Returns a report on each region that the dump reaches. Numbers of pages
+/// and blocks, and offsets, are relative to the start of the dump.
 ///
 /// # Errors
 /// As [`decode`].
@@ -93,7 +94,7 @@ pub fn decode_regions(
         for ((at, group), data) in groups.into_iter().enumerate().zip(data.chunks(size)) {
             let part = &mut parts[regions.index(first_page + (at * work.group_pages()) as u64)];
             let before = writer.offset();
-            // Bad blocks as the user wants them.
+            // Bad blocks are treated as the options state.
             if options.bad_blocks == BadBlocks::Keep || group.bad_count == 0 {
                 writer.write(data)?;
             }
@@ -128,9 +129,9 @@ pub fn decode_regions(
 #[derive(Default)]
 struct Part {
     tally: Tally,
-    /// Bytes written.
+    /// Number of bytes written.
     written: u64,
-    /// Values and corrections of each byte over the first pages with data.
+    /// Values and corrections of each byte in the first pages with data.
     columns: Option<Columns>,
 }
 
@@ -151,7 +152,7 @@ fn bad_blocks(tally: &Tally, options: DecodeOptions) -> BadBlockReport {
     }
 }
 
-/// A chunk to be corrected.
+/// A chunk to correct.
 struct Work<'a> {
     geometry: &'a PageGeometry,
     regions: &'a Regions,
@@ -168,7 +169,7 @@ impl Work<'_> {
         Grouping::new(self.geometry).pages
     }
 
-    /// Looks for stuck columns in the pages of a region, until enough of them were seen.
+    /// Searches for stuck columns in the pages of a region, until enough pages were examined.
     fn look_at_columns(&self, region: usize, part: &mut Part) {
         let own = |at: &usize| self.regions.index(self.first_page + *at as u64) == region;
         let mut pages = (0..self.chunk.pages).filter(own).peekable();
@@ -188,7 +189,7 @@ impl Work<'_> {
         }
     }
 
-    /// Corrects the chunk's pages into `data`, all cores at work; one tally per group, in order.
+    /// Corrects the pages of the chunk into `data` on all cores. Returns one tally per group, in order.
     fn run(&self, data: &mut Vec<u8>) -> Vec<Tally> {
         let page = self.geometry.page_bytes as usize;
         data.resize(self.chunk.pages * page, 0);
@@ -196,7 +197,7 @@ impl Work<'_> {
         groups.map(|(at, data)| self.group(at * self.group_pages(), data)).collect()
     }
 
-    /// Corrects the pages from `first` of the chunk on, as many as `data` takes.
+    /// Corrects the pages of the chunk from `first` on, as many as fit into `data`.
     fn group(&self, first: usize, data: &mut [u8]) -> Tally {
         let region = self.regions.index(self.first_page + first as u64);
         let scheme = self.regions.at(self.first_page + first as u64).scheme();
@@ -229,7 +230,8 @@ impl Work<'_> {
         if corrector.is_foreign() { self.leave(&mut corrector, scheme, first, data) } else { tally }
     }
 
-    /// Leaves the pages of a block as they were read, of which the code explains next to nothing: what it would correct there are matches by accident.
+    /// Keeps the pages of a block as they were read, if the code explains almost none of their steps: corrections
+    /// would then be accidental matches.
     fn leave(&self, corrector: &mut Corrector<'_>, scheme: &Scheme, first: usize, data: &mut [u8]) -> Tally {
         let mut tally = Tally::default();
         for (at, data) in (first..).zip(data.chunks_exact_mut(self.geometry.page_bytes as usize)) {
@@ -299,7 +301,7 @@ impl Work<'_> {
         Some((self.first_page + first as u64) / u64::from(pages))
     }
 
-    /// True when one of the block's `pages` pages has a bad block marker.
+    /// True if one of the `pages` pages of the block has a bad block marker.
     fn is_bad(&self, first: usize, pages: u64) -> bool {
         let marker = &self.geometry.marker;
         let marked = |page: usize| {

@@ -1,4 +1,4 @@
-//! Data to pages with OOB.
+//! Encoding of data to pages with OOB.
 
 use super::report::SchemeReport;
 use super::stream::{Grouping, Reader, Writer, all_ff};
@@ -10,12 +10,12 @@ use std::io::{Read, Write};
 /// Form of the output: data with OOB, the OOB alone, or the ECC bytes alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// Data, then OOB: what a programmer writes.
+    /// Data followed by OOB, in the order that a programmer writes.
     #[default]
     WithOob,
-    /// The OOB alone.
+    /// Only the OOB.
     OnlyOob,
-    /// The ECC bytes alone, in order.
+    /// Only the ECC bytes, in order.
     OnlyEcc,
 }
 
@@ -24,21 +24,21 @@ pub enum Form {
 pub struct EncodeReport {
     /// ECC scheme of the pages.
     pub scheme: SchemeReport,
-    /// Pages written.
+    /// Number of pages written.
     pub pages: u64,
-    /// Written pages of FFh: their OOB is FFh as well, so that a programmer may leave them out.
+    /// Number of written pages whose data is FFh. Their OOB is also FFh, so that a programmer need not write them.
     pub erased_pages: u64,
-    /// Bytes FFh that filled the last page.
+    /// Number of bytes FFh that fill the last page.
     pub padding_bytes: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub written_bytes: u64,
 }
 
-/// Writes `data` as pages with OOB. Unused OOB bytes are FFh, bad block markers with them. `progress` gets
-/// the number of bytes of `data` that are done.
+/// Writes `data` as pages with OOB. Unused OOB bytes and bad block markers are FFh. `progress` gets the number of
+/// processed bytes of `data`.
 ///
 /// # Errors
-/// An empty image, or one larger than the chip; what reading and writing meet.
+/// An empty image, an image larger than the chip, or a failure to read or write.
 pub fn encode(
     scheme: &Scheme,
     form: Form,
@@ -80,7 +80,7 @@ pub fn encode(
     Ok(report)
 }
 
-/// Fills the last page with FFh; the number of bytes.
+/// Fills the last page with FFh. Returns the number of these bytes.
 fn pad(scheme: &Scheme, chunk: &mut Vec<u8>) -> u64 {
     let whole = chunk.len().next_multiple_of(scheme.geometry().page_bytes as usize);
     let padding = whole - chunk.len();
@@ -98,7 +98,7 @@ fn fits(scheme: &Scheme, pages: u64) -> Result<(), EccError> {
     }
 }
 
-/// Encodes whole pages from `first_page` on into `out`; the number of erased ones.
+/// Encodes whole pages from `first_page` on into `out`. Returns the number of erased pages.
 fn encode_chunk(scheme: &Scheme, form: Form, first_page: u64, data: &[u8], out: &mut Vec<u8>) -> u64 {
     let geometry = scheme.geometry();
     let (page, group) = (geometry.page_bytes as usize, Grouping::new(scheme.geometry()).pages);
@@ -118,7 +118,7 @@ fn encode_chunk(scheme: &Scheme, form: Form, first_page: u64, data: &[u8], out: 
     erased.sum()
 }
 
-/// Encodes pages, with memory for one.
+/// Encoder with memory for one page.
 pub(crate) struct Encoder<'s> {
     scheme: &'s Scheme,
     raw: Vec<u8>,
@@ -132,7 +132,7 @@ impl<'s> Encoder<'s> {
         Self { scheme, raw, messages: Vec::new(), ecc: Vec::new() }
     }
 
-    /// Encodes the page of a number; whether it is erased: such a page has no ECC bytes.
+    /// Encodes a page with its number. Returns true for an erased page, which has no ECC bytes.
     pub(crate) fn page(&mut self, form: Form, number: u64, data: &[u8], out: &mut [u8]) -> bool {
         if all_ff(data) {
             out.fill(0xFF);
@@ -143,7 +143,7 @@ impl<'s> Encoder<'s> {
         map.put_data(&mut self.raw, data);
         let marker = self.scheme.marker_range();
         if !marker.is_empty() {
-            // The marker is to read FFh once the page is randomized.
+            // The marker must read as FFh after the page is randomized.
             let mut mask = vec![0; self.raw.len()];
             self.scheme.randomize(number, &mut mask);
             for byte in marker {

@@ -1,32 +1,34 @@
-//! Randomizers without a layout, recovered from pages with constant data.
+//! Recovery of undescribed randomizers from pages with constant data.
 //!
-//! Bytes 00h or FFh show the bits that were added to them. The bits of a linear-feedback shift register obey a recurrence. The algorithm of
-//! Berlekamp and Massey finds it in a few bytes, and a run back to the start of the page gives the seed of the page.
+//! Bytes 00h or FFh show the bits that were added to them. The bits of a linear-feedback shift register satisfy a
+//! recurrence. The algorithm of Berlekamp and Massey finds the recurrence from a few bytes. Computing its states back
+//! to the start of the page gives the seed of the page.
 
 use std::fmt::Write as _;
 
-/// Bytes of a page in which constant data are looked for: the first step, so that it does not matter where the generator begins anew.
+/// Number of bytes of a page in which constant data is searched. This is the first step, so that the restart points
+/// of the generator do not matter.
 const LOOKED_AT: usize = 512;
 
-/// Bytes that are taken for constant data together.
+/// Number of bytes that are assumed to be constant together.
 const WINDOW: usize = 32;
 
-/// Degrees of generators. Shorter ones are data that repeat.
+/// Degrees of generators. Recurrences of lower degrees are repeating data.
 const DEGREES: std::ops::RangeInclusive<u32> = 9..=31;
 
-/// Periods of repeated data, bytes, which obey a recurrence as well.
+/// Periods of repeating data in bytes; repeating data also satisfies a recurrence.
 const PERIODS: std::ops::RangeInclusive<usize> = 1..=8;
 
-/// Pages after which seeds repeat, where the size of a block is not known.
+/// Number of pages after which seeds repeat, if the size of a block is unknown.
 const PERIOD: usize = 256;
 
-/// Windows that are looked at, so that the largest dump takes a second.
+/// Largest number of examined windows, so that the largest dump takes a second.
 const BUDGET: u32 = 1 << 20;
 
-/// Generators that are kept.
+/// Largest number of generators that are kept.
 const GENERATORS: usize = 4;
 
-/// Fewest pages whose seeds were found.
+/// Smallest number of pages whose seeds must be found.
 const SEEDS: usize = 2;
 
 /// Seeds of pages under a generator.
@@ -37,7 +39,7 @@ struct Generator {
     seeds: Vec<Option<u32>>,
 }
 
-/// Generators that constant data show.
+/// Generators found in constant data.
 #[derive(Clone, Debug)]
 pub(super) struct Keystream {
     generators: Vec<Generator>,
@@ -51,7 +53,7 @@ impl Keystream {
         Self { generators: Vec::new(), period, budget: BUDGET }
     }
 
-    /// Looks for constant data in a page.
+    /// Searches for constant data in a page.
     pub(super) fn add(&mut self, number: u64, data: &[u8]) {
         let at = usize::try_from(number % self.period as u64).unwrap_or(0);
         let is_known = |generator: &Generator| generator.seeds.get(at).is_some_and(Option::is_some);
@@ -66,7 +68,7 @@ impl Keystream {
             if PERIODS.into_iter().any(repeats) {
                 continue;
             }
-            // Under the other value the degree is one more.
+            // With the other fill value, the degree is higher by one.
             let both = [0, 0xFF].iter().filter_map(|fill| recurrence(window, *fill));
             let Some((taps, degree, state)) = both.min_by_key(|found| found.1) else { continue };
             let seed = (0..8 * offset).fold(state, |state, _| before(state, taps, degree));
@@ -86,7 +88,8 @@ impl Keystream {
         }
     }
 
-    /// The tables of the layout's file, one for each place at which the generator may begin anew; none where too few pages show their seeds.
+    /// Tables for the layout's file, one for each point at which the generator may restart; none if too few pages
+    /// show their seeds.
     pub(super) fn randomizers(&self) -> Vec<String> {
         let known = |generator: &&Generator| generator.seeds.iter().flatten().count();
         let Some(best) = self.generators.iter().max_by_key(known).filter(|best| known(best) >= SEEDS) else {
@@ -97,7 +100,7 @@ impl Keystream {
 }
 
 impl Generator {
-    /// Seeds of all pages: those after which they repeat. A page that shows none gets 1, and stays as it was read.
+    /// Seeds of all pages of a period. A page without a known seed gets 1, and stays as it was read.
     fn all_seeds(&self) -> Vec<u32> {
         let period = self.seeds.len();
         let agree = |len: &usize| {
@@ -106,19 +109,19 @@ impl Generator {
                     (Some(one), Some(other)) => one == other,
                     _ => true,
                 })
-                // One page of the shorter period has to come back.
+                // At least one page of the shorter period must occur again.
                 && (*len == period || (0..*len).all(|at| self.at(at, *len).is_some()))
         };
         let len = (1..=period).find(agree).unwrap_or(period);
         (0..len).map(|at| self.at(at, len).unwrap_or(1)).collect()
     }
 
-    /// Seed of a page that comes back after `len` pages.
+    /// Seed of a page that repeats after `len` pages.
     fn at(&self, at: usize, len: usize) -> Option<u32> {
         self.seeds.iter().skip(at).step_by(len).flatten().next().copied()
     }
 
-    /// The randomizer as a layout's file has it.
+    /// Text of the randomizer in a layout's file.
     fn text(&self, restart: &str) -> String {
         let polynomial = 1_u32 << self.degree | self.taps;
         let mut text =
@@ -131,8 +134,8 @@ impl Generator {
     }
 }
 
-/// Taps, degree and first state of the recurrence that bits obey which were added to bytes of one value (Massey 1969). The first bit of a byte
-/// is its lowest.
+/// Taps, degree and first state of the recurrence that the bits added to bytes of one value satisfy (Massey 1969).
+/// The first bit of a byte is its lowest bit.
 fn recurrence(window: &[u8], fill: u8) -> Option<(u32, u32, u32)> {
     let bits = window.iter().flat_map(|byte| (0..8).map(move |bit| u64::from((byte ^ fill) >> bit & 1)));
     let (mut connection, mut last, mut degree, mut shift, mut recent) = (1_u64, 1_u64, 0_u32, 1_u32, 0_u64);
@@ -166,7 +169,7 @@ fn recurrence(window: &[u8], fill: u8) -> Option<(u32, u32, u32)> {
     Some((u32::try_from(taps).ok()?, degree, u32::try_from(state).ok()?)).filter(|found| found.2 != 0)
 }
 
-/// The state one step before.
+/// State before one step.
 const fn before(state: u32, taps: u32, degree: u32) -> u32 {
     let oldest = state >> (degree - 1) & 1 ^ (taps >> 1 & state).count_ones() & 1;
     (state << 1 | oldest) & (u32::MAX >> (32 - degree))
@@ -193,7 +196,7 @@ mod tests {
                 let seed = 0x123 + number as u32 % 4;
                 let mut page: Vec<u8> =
                     stream(seed, taps, degree).take(2048).map(|byte| byte ^ fill).collect();
-                // Other data come first.
+                // Other data is before the constant data.
                 page[..100].copy_from_slice(&[0xA7; 100].map(|byte: u8| byte.wrapping_mul(3)));
                 keystream.add(number, &page);
             }

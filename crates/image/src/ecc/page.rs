@@ -1,4 +1,4 @@
-//! One page: corrected, or found erased.
+//! Correction of a page, and detection of erased pages.
 
 use super::Scheme;
 use super::sample::is_constant;
@@ -7,34 +7,35 @@ use super::stuck::{StuckBit, StuckColumn, bits_of_steps};
 use super::trial::{Weights, log2_chances};
 use floatgate_ecc::{Uncorrectable, check_erased};
 
-/// Most stuck bits of a step that are tried with both values.
+/// Largest number of stuck bits in a step that are tried with both values.
 const STUCK_BITS: usize = 8;
 
-/// Steps in a row that no value of their stuck bits makes correctable, after which the others of a block are not tried.
+/// Number of consecutive steps that remain uncorrectable with all values of their stuck bits. After these steps, the
+/// remaining steps of a block are not tried.
 const HOPELESS: u32 = 32;
 
-/// Logarithm to base 2 of the chance of a match by accident under which a value of stuck bits is believed.
+/// Logarithm to base 2 of the probability of an accidental match below which a value of stuck bits is accepted.
 const BELIEVED_CHANCE: f64 = -10.0;
 
 /// Stuck bits of a chip, by steps.
 struct Stuck {
     steps: Vec<Vec<StuckBit>>,
-    /// Chances of a match by accident, by the number of corrected bits.
+    /// Probabilities of an accidental match, by the number of corrected bits.
     chances: Vec<f64>,
-    /// Steps in vain since the last one that was corrected.
+    /// Number of unsuccessful steps since the last corrected step.
     in_vain: u32,
 }
 
 /// Result of decoding a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageState {
-    /// Erased, with the number of data and ECC bits that are not 1.
+    /// Erased, with the number of data and ECC bits that are 0.
     Erased(u32),
-    /// Data: see the results of its steps.
+    /// Data, with the results in its steps.
     Data,
 }
 
-/// True when a raw page as it was read is erased, but for as many bits as the code corrects in each step.
+/// True if a raw page is erased, apart from as many bits per step as the code corrects.
 pub(super) fn is_erased_raw(scheme: &Scheme, raw: &[u8]) -> bool {
     let (mut messages, mut ecc) = (Vec::new(), Vec::new());
     scheme.map().extract(raw, &mut messages, &mut ecc);
@@ -42,24 +43,24 @@ pub(super) fn is_erased_raw(scheme: &Scheme, raw: &[u8]) -> bool {
     check_erased(&mut messages, &mut ecc, &mut [], most).is_ok()
 }
 
-/// Corrects pages, with memory for one.
+/// Corrector of pages, with memory for one page.
 pub(crate) struct Corrector<'a> {
     scheme: &'a Scheme,
-    /// Most zero bits of an erased step.
+    /// Largest number of zero bits in an erased step.
     threshold: u32,
-    /// The page with its OOB.
+    /// Raw page with its OOB.
     pub(super) raw: Vec<u8>,
-    /// Messages of the steps, one after the other.
+    /// Messages of the steps, in order.
     messages: Vec<u8>,
     /// ECC bytes of the page.
     ecc: Vec<u8>,
-    /// Per step: bits corrected.
+    /// Number of corrected bits in each step.
     pub(super) steps: Vec<Result<u32, Uncorrectable>>,
-    /// Weights of results under the code.
+    /// Weights of the results for the evidence of the code.
     weights: Weights,
     /// Evidence for the code in the pages since the last [`begin_block`](Self::begin_block), in bits.
     evidence: f64,
-    /// Messages and ECC bytes as they were read.
+    /// Messages and ECC bytes before the correction.
     read: (Vec<u8>, Vec<u8>),
     stuck: Option<Stuck>,
 }
@@ -80,7 +81,8 @@ impl<'a> Corrector<'a> {
         }
     }
 
-    /// The same for a chip with stuck columns: where a step cannot be corrected, the code tells the values of its stuck bits.
+    /// The corrector for a chip with stuck columns. In a step that cannot be corrected, the code determines the
+    /// values of its stuck bits.
     pub(super) fn with_columns(self, columns: &[StuckColumn]) -> Self {
         if columns.is_empty() {
             return self;
@@ -89,7 +91,8 @@ impl<'a> Corrector<'a> {
         Self { stuck: Some(Stuck { steps, chances, in_vain: 0 }), ..self }
     }
 
-    /// Corrects the page of a number in `self.raw`, which is not randomized afterwards. Steps that cannot be corrected stay as they are.
+    /// Corrects the page in `self.raw`, which has this number. The page is not randomized again. Uncorrectable steps
+    /// are not changed.
     pub(super) fn correct(&mut self, number: u64) -> PageState {
         self.scheme.map().extract(&self.raw, &mut self.messages, &mut self.ecc);
         if self.is_erased() {
@@ -112,7 +115,7 @@ impl<'a> Corrector<'a> {
         }
         self.try_stuck_bits();
         self.rescue_erased();
-        // An erased step may belong to the code, so its bitflips are corrected like those of any other.
+        // An erased step may belong to the code, so its bitflips are corrected like the bitflips of other steps.
         let is_erased = self.is_erased();
         if !is_erased {
             self.leave_foreign();
@@ -132,17 +135,19 @@ impl<'a> Corrector<'a> {
         self.scheme.map().extract_data(&mut self.raw, data);
     }
 
-    /// Forgets the pages of the block before.
+    /// Resets the evidence of the previous block.
     pub(crate) const fn begin_block(&mut self) {
         self.evidence = 0.0;
     }
 
-    /// True when the pages of a block are likelier under no code, or another one, than under this one. They are to stay as they were read.
+    /// True if no code, or another code, is likelier for the pages of a block than this code. Such pages must stay as
+    /// they were read.
     pub(crate) fn is_foreign(&self) -> bool {
         self.evidence < 0.0
     }
 
-    /// Weighs the steps of a page. Where more speaks against the code corrections are taken back: they are matches by accident.
+    /// Adds the evidence of a page's steps. If the evidence is against the code, corrections are undone, because they
+    /// are accidental matches.
     fn leave_foreign(&mut self) {
         let (read, read_ecc) = &self.read;
         let mut evidence = 0.0;
@@ -163,7 +168,7 @@ impl<'a> Corrector<'a> {
         }
     }
 
-    /// Corrects the page of a number with its OOB; the number of bits.
+    /// Corrects a page with its OOB. Returns the number of corrected bits.
     pub(crate) fn correct_with_oob(&mut self, number: u64, page: &mut [u8]) -> u32 {
         self.raw.copy_from_slice(page);
         let bits = match self.correct(number) {
@@ -179,8 +184,8 @@ impl<'a> Corrector<'a> {
         bits
     }
 
-    /// Steps that the code cannot correct may have too many stuck bits: these are tried with both values. The stuck bits of a
-    /// step whose corrections may be a match by accident with another codeword are tried, too.
+    /// Tries both values of stuck bits in steps that the code cannot correct. Stuck bits are also tried in a step
+    /// whose corrections may be an accidental match with another codeword.
     fn try_stuck_bits(&mut self) {
         let Some(stuck) = &mut self.stuck else { return };
         let codec = self.scheme.codec();
@@ -192,7 +197,7 @@ impl<'a> Corrector<'a> {
             if bits.is_empty() || bits.len() > STUCK_BITS {
                 continue;
             }
-            // Corrections at stuck bits are expected.
+            // Corrections of stuck bits are expected.
             let at_stuck =
                 bits.iter().filter(|bit| bit.value(message, ecc) != bit.value(read, read_ecc)).count();
             let elsewhere = result.ok().map(|corrected| corrected.saturating_sub(at_stuck as u32));
@@ -229,7 +234,7 @@ impl<'a> Corrector<'a> {
         }
     }
 
-    /// Steps that the code cannot correct may be erased with more bitflips than it corrects.
+    /// Checks whether steps that the code cannot correct are erased, with more bitflips than the code corrects.
     fn rescue_erased(&mut self) {
         for (message, ecc, result) in steps(self.scheme, &mut self.messages, &mut self.ecc, &mut self.steps) {
             if result.is_err()

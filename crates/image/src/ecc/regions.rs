@@ -1,6 +1,6 @@
-//! Regions of a dump: runs of blocks under one code, or under none.
+//! Regions of a dump: runs of blocks with one code, or without a code.
 //!
-//! A boot loader, a filesystem and a factory area may be written by different programs, each with a code of its own.
+//! Different programs may write a boot loader, a filesystem and a factory area, each with its own code.
 
 use super::Scheme;
 use super::codes::{Codes, Reach};
@@ -11,34 +11,34 @@ use rayon::prelude::*;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Most places of a dump at which all codes are tried.
+/// Largest number of positions in a dump at which all codes are tried.
 const SEEDS: usize = 16;
 
-/// Most places of a dump at which an undescribed layout is looked for.
+/// Largest number of positions in a dump at which undescribed layouts are searched.
 const MAX_SEARCHES: usize = 3;
 
-/// Groups of pages at such a place, where one alone does not tell.
+/// Number of page groups at such a position, if a single group is not sufficient.
 const SEED_GROUPS: usize = 4;
 
-/// Evidence, in bits, from which a group of pages belongs to a code that was found elsewhere.
+/// Evidence in bits from which a group of pages belongs to a code that was found at another position.
 const GROUP_BITS: f64 = 8.0;
 
-/// Longest run of groups that a region takes in although its code does not explain them: worn or half-written blocks.
+/// Longest run of groups that a region includes although its code does not explain them: worn or half-written blocks.
 const DAMAGED_RUN: usize = 4;
 
 /// Protection of the pages of a region.
 #[derive(Clone, Debug)]
 pub enum RegionEcc {
-    /// A code explains the pages.
+    /// Code that explains the pages.
     Code(Box<Scheme>),
-    /// The OOB holds no ECC: it does not depend on the data.
+    /// No ECC: the OOB does not depend on the data.
     None,
-    /// No code that is known explains the OOB.
+    /// No known code explains the OOB.
     Unknown,
 }
 
 impl RegionEcc {
-    /// The code and its layout.
+    /// Code and layout, if a code explains the pages.
     pub const fn scheme(&self) -> Option<&Scheme> {
         match self {
             Self::Code(scheme) => Some(scheme),
@@ -50,29 +50,29 @@ impl RegionEcc {
 /// A run of pages.
 #[derive(Clone, Debug)]
 pub struct Region {
-    /// Number of its first page. It ends where the next region begins, or with the dump.
+    /// Number of the first page. The region ends before the next region, or at the end of the dump.
     pub first_page: u64,
-    /// Protection of its pages.
+    /// Protection of the pages.
     pub ecc: RegionEcc,
 }
 
-/// The regions of a dump, in order; the first one begins with page 0.
+/// Regions of a dump, in order; the first region starts at page 0.
 #[derive(Clone, Debug)]
 pub struct Regions(Vec<Region>);
 
 impl Regions {
-    /// A dump that is one region.
+    /// Regions of a dump with a single region.
     pub fn one(ecc: RegionEcc) -> Self {
         Self(vec![Region { first_page: 0, ecc }])
     }
 
-    /// The regions, each with its pages.
+    /// Regions with their ranges of pages.
     pub fn iter(&self) -> impl Iterator<Item = (Range<u64>, &RegionEcc)> {
         let ends = self.0.iter().skip(1).map(|next| next.first_page).chain([u64::MAX]);
         self.0.iter().zip(ends).map(|(region, end)| (region.first_page..end, &region.ecc))
     }
 
-    /// Number of the region with a page.
+    /// Index of the region that contains a page.
     pub(super) fn index(&self, page: u64) -> usize {
         self.0.partition_point(|region| region.first_page <= page).saturating_sub(1)
     }
@@ -82,24 +82,24 @@ impl Regions {
         self.0.get(self.index(page)).map_or(&RegionEcc::Unknown, |region| &region.ecc)
     }
 
-    /// The codes that were found.
+    /// Codes of all regions.
     pub fn schemes(&self) -> impl Iterator<Item = &Scheme> {
         self.0.iter().filter_map(|region| region.ecc.scheme())
     }
 }
 
-/// Knowledge of a group of pages.
+/// State of the search for a group of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// A code explains it.
+    /// Number of the code that explains the group.
     Code(usize),
-    /// None does.
+    /// No tried code explains the group.
     Unknown,
-    /// It has no data that tell, or is marked bad.
+    /// The group is marked bad, or its data does not identify a code.
     Silent,
 }
 
-/// Groups in a row with one state.
+/// Consecutive groups with the same state.
 #[derive(Clone, Debug)]
 struct Run {
     groups: Range<usize>,
@@ -112,7 +112,7 @@ pub(super) fn find(known: &Codes, sample: &Sample, reach: Reach) -> Regions {
     let mut runs = runs(&states);
     let unknown: Vec<usize> = (0..states.len()).filter(|&at| states[at] == State::Unknown).collect();
     include_damage(&mut runs, |run| {
-        // Groups of the run with data, and those of them that its code does not explain.
+        // Groups of the run with data, and the groups among them that the code does not explain.
         let unexplained = unknown.iter().filter(|at| run.contains(at)).count();
         (run.clone().filter(|&at| states[at] != State::Silent).count(), unexplained)
     });
@@ -157,7 +157,7 @@ fn label(known: &Codes, sample: &Sample, reach: Reach) -> (Vec<Scheme>, Vec<Stat
         let Some((middle, around)) = seed(&states, &tried) else { break };
         tried.insert(middle);
         let found = best(schemes, &sample.spread([middle].into_iter()));
-        // Worn pages of a weak code tell little alone.
+        // Worn pages of a weak code give little evidence alone.
         let around = sample.spread(around.into_iter());
         let found = found.or_else(|| best(schemes, &around)).cloned();
         let in_unknown = || {
@@ -180,7 +180,7 @@ fn label(known: &Codes, sample: &Sample, reach: Reach) -> (Vec<Scheme>, Vec<Stat
         );
         codes.push(found);
     }
-    // A few steps with wrong bits prove no code, but belong to that of their neighbours.
+    // A few steps with wrong bits do not identify a code, but belong to the code of their neighbours.
     states.par_iter_mut().zip(&sample.groups).filter(|(state, _)| **state == State::Unknown).for_each(
         |(state, group)| {
             let pages: Vec<&Page> = group.pages.iter().collect();
@@ -192,7 +192,8 @@ fn label(known: &Codes, sample: &Sample, reach: Reach) -> (Vec<Scheme>, Vec<Stat
     (codes, states)
 }
 
-/// Groups that are marked bad, unless the bytes are not marks: bad blocks are few and do not come in long rows.
+/// Groups that are marked bad. The result is empty if the bytes are no markers: bad blocks are few, and not in long
+/// runs.
 fn marked(groups: &[Group]) -> Vec<bool> {
     if 2 * groups.iter().filter(|group| group.is_marked).count() > groups.len() {
         return vec![false; groups.len()];
@@ -201,7 +202,8 @@ fn marked(groups: &[Group]) -> Vec<bool> {
     rows.flat_map(|row| row.iter().map(|group| group.is_marked && row.len() <= DAMAGED_RUN)).collect()
 }
 
-/// The group in the middle of the longest run of those that nothing explains, and those around it. The run ends at groups that were tried.
+/// Group in the middle of the longest run of unexplained groups, with its neighbours. The run ends at groups that
+/// were tried before.
 fn seed(states: &[State], tried: &HashSet<usize>) -> Option<(usize, Vec<usize>)> {
     let mut runs: Vec<Vec<usize>> = vec![Vec::new()];
     for (at, state) in states.iter().enumerate() {
@@ -213,14 +215,14 @@ fn seed(states: &[State], tried: &HashSet<usize>) -> Option<(usize, Vec<usize>)>
             _ => runs.push(Vec::new()),
         }
     }
-    // Of equals the first.
+    // Of equally long runs, the first is used.
     let longest = runs.into_iter().rev().max_by_key(Vec::len)?;
     let middle = *longest.get(longest.len() / 2)?;
     let from = longest.len().saturating_sub(SEED_GROUPS) / 2;
     Some((middle, longest.into_iter().skip(from).take(SEED_GROUPS).collect()))
 }
 
-/// The code that explains pages best, if one is believed; of equals the first.
+/// Accepted code that explains the pages best; of equal codes the first.
 fn best<'s>(schemes: &'s [Scheme], pages: &[&Page]) -> Option<&'s Scheme> {
     let evidence: Vec<Option<f64>> =
         schemes.par_iter().map(|scheme| Trial::pruned(scheme, pages).believed_bits()).collect();
@@ -235,7 +237,7 @@ fn best<'s>(schemes: &'s [Scheme], pages: &[&Page]) -> Option<&'s Scheme> {
     best.map(|(_, scheme)| scheme)
 }
 
-/// Groups with one state. Silent ones belong to those before them, or to the first others.
+/// Runs of groups with the same state. Groups without evidence belong to the run before them, or to the first run.
 fn runs(states: &[State]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (at, &state) in states.iter().enumerate() {
@@ -248,7 +250,7 @@ fn runs(states: &[State]) -> Vec<Run> {
     runs
 }
 
-/// Has a region take in short runs that its code does not explain, between others that it does, up to a tenth of it.
+/// Includes short runs of unexplained groups into the region around them, up to a tenth of the region.
 fn include_damage(runs: &mut Vec<Run>, counts: impl Fn(&Range<usize>) -> (usize, usize)) {
     let mut at = 1;
     while at + 1 < runs.len() {
@@ -268,7 +270,7 @@ fn include_damage(runs: &mut Vec<Run>, counts: impl Fn(&Range<usize>) -> (usize,
     }
 }
 
-/// Joins neighbours that no code explains.
+/// Joins adjacent runs of unexplained groups.
 fn join(runs: &mut Vec<Run>) {
     runs.dedup_by(|next, run| {
         let is_one = next.state == run.state;
@@ -279,16 +281,16 @@ fn join(runs: &mut Vec<Run>) {
     });
 }
 
-/// Most different OOBs of pages without ECC, as clean markers of JFFS2 make them: this number, or one for
-/// each `PLAIN_PART` different pages.
+/// Largest number of different OOBs in pages without ECC, such as those that JFFS2's clean markers cause. The limit
+/// is this number, or one for each `PLAIN_PART` different pages.
 const PLAIN_OOBS: usize = 2;
 const PLAIN_PART: usize = 8;
 
-/// True when OOB bytes depend on the data: pages with other data have other ones.
+/// True if OOB bytes depend on the data: pages with different data have different OOB bytes.
 pub(super) fn hold_ecc(groups: &[Group]) -> bool {
     let pages = || groups.iter().flat_map(|group| &group.pages);
     let data: HashSet<&[u8]> = pages().map(|page| page.data()).collect();
     let oobs: HashSet<&[u8]> = pages().map(|page| page.oob()).filter(|oob| !is_constant(oob)).collect();
-    // A few pages tell little.
+    // A few pages give too little evidence.
     oobs.len() > PLAIN_OOBS.max(data.len() / PLAIN_PART) || !oobs.is_empty() && oobs.len() == data.len()
 }

@@ -1,12 +1,12 @@
-//! The findings in a dump.
+//! Reports on a dump.
 
 use super::{PageGeometry, Scheme, StuckColumn};
 use serde::Serialize;
 
-/// Most uncorrectable steps that are listed; all are counted.
+/// Largest number of uncorrectable steps that are listed; all are counted.
 pub const MAX_LISTED: usize = 1000;
 
-/// Name in the place of a code and a layout where there are none.
+/// Name of a missing code or layout.
 const NO_CODE: &str = "none";
 
 /// Report on a dump.
@@ -14,44 +14,44 @@ const NO_CODE: &str = "none";
 pub struct DecodeReport {
     /// ECC scheme of the pages.
     pub scheme: SchemeReport,
-    /// Whole pages.
+    /// Number of whole pages.
     pub pages: u64,
     /// Pages without data.
     pub erased: Erased,
     /// Steps of pages with data.
     pub steps: Steps,
-    /// Bits corrected in pages with data, ECC bytes included.
+    /// Number of corrected bits in pages with data, including bits of ECC bytes.
     pub corrected_bits: u64,
-    /// Most bits corrected in a step.
+    /// Largest number of corrected bits in a step.
     pub max_corrected_bits: u32,
-    /// Histogram: number of steps by corrected bits, without those that had none.
+    /// Number of steps for each number of corrected bits, without steps that had no wrong bits.
     pub histogram: Vec<Bar>,
-    /// The first uncorrectable steps, at most 1000; bad blocks left out.
+    /// First uncorrectable steps, at most 1000, without bad blocks.
     pub uncorrectable: Vec<Failure>,
     /// Stuck columns of the chip.
     pub columns: Vec<StuckColumn>,
-    /// Bad blocks, where the size of a block is known and the OOB is there.
+    /// Bad blocks; `None` if the size of a block is unknown, or the OOB is missing.
     pub bad_blocks: Option<BadBlockReport>,
-    /// Bytes after the last whole page: they were not checked.
+    /// Number of bytes after the last whole page, which were not checked.
     pub rest_bytes: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub written_bytes: u64,
 }
 
 /// ECC scheme of pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SchemeReport {
-    /// Data bytes of a page.
+    /// Size of a page without OOB, bytes.
     pub page_bytes: u32,
-    /// OOB bytes of a page.
+    /// Size of a page's OOB, bytes.
     pub oob_bytes: u32,
-    /// Pages of a block, where that is known.
+    /// Number of pages in a block; `None` if it is unknown.
     pub pages_per_block: Option<u32>,
-    /// Name of the code; `none` without one.
+    /// Name of the code; `none` if there is no code.
     pub code: String,
-    /// Name of the layout; `none` without a code.
+    /// Name of the layout; `none` if there is no code.
     pub layout: String,
-    /// ECC bytes of a page.
+    /// Number of ECC bytes in a page.
     pub ecc_bytes: u32,
 }
 
@@ -60,31 +60,31 @@ pub struct SchemeReport {
 pub struct Erased {
     /// Number of pages.
     pub pages: u64,
-    /// Pages without data that have bitflips.
+    /// Number of these pages that have bitflips.
     pub with_bitflips: u64,
-    /// Bits of data and ECC that were not 1.
+    /// Number of data and ECC bits that are 0.
     pub bitflips: u64,
 }
 
 /// Steps of pages with data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Steps {
-    /// Steps; bad blocks left out.
+    /// Number of steps, without bad blocks.
     pub total: u64,
-    /// Nothing was wrong.
+    /// Number of steps without wrong bits.
     pub clean: u64,
-    /// Wrong bits were corrected.
+    /// Number of steps whose wrong bits were corrected.
     pub corrected: u64,
-    /// Too many bits were wrong.
+    /// Number of steps with too many wrong bits.
     pub uncorrectable: u64,
 }
 
 /// A bar of the histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bar {
-    /// Bits corrected in a step.
+    /// Number of corrected bits in a step.
     pub bits: u32,
-    /// Number of steps with that many corrected bits.
+    /// Number of steps with this number of corrected bits.
     pub steps: u64,
 }
 
@@ -95,7 +95,7 @@ pub struct Failure {
     pub offset: u64,
     /// Number of the page.
     pub page: u64,
-    /// Number of the block, where the size of a block is known.
+    /// Number of the block; `None` if the size of a block is unknown.
     pub block: Option<u64>,
     /// Number of the step in the page.
     pub step: u32,
@@ -104,25 +104,25 @@ pub struct Failure {
 /// Blocks that are marked bad.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BadBlockReport {
-    /// Blocks in the dump, a last incomplete one included.
+    /// Number of blocks in the dump, including an incomplete last block.
     pub blocks: u64,
-    /// Numbers of the first bad ones, at most 1000.
+    /// Numbers of the first bad blocks, at most 1000.
     pub bad: Vec<u64>,
-    /// Number of bad ones.
+    /// Number of bad blocks.
     pub count: u64,
-    /// True when they were left out of the output.
+    /// True if the output does not contain the bad blocks.
     pub skipped: bool,
-    /// Their uncorrectable steps.
+    /// Number of uncorrectable steps in bad blocks.
     pub uncorrectable_steps: u64,
 }
 
 impl DecodeReport {
-    /// True when all data could be checked and corrected, bad blocks aside.
+    /// True if all data outside bad blocks was checked and corrected.
     pub fn is_good(&self) -> bool {
         self.steps.uncorrectable == 0 && self.rest_bytes == 0 && !self.too_many_bad()
     }
 
-    /// All regions of a dump together, under the first of their codes.
+    /// Sum of the reports on all regions of a dump, with the first of their codes.
     pub fn total<'r>(reports: impl IntoIterator<Item = &'r Self>) -> Self {
         let mut reports = reports.into_iter();
         let mut total =
@@ -166,8 +166,8 @@ impl DecodeReport {
         self.written_bytes += later.written_bytes;
     }
 
-    /// True when more than half of the blocks are marked bad: the bytes that were read as markers are then
-    /// something else. Makers guarantee some 98 % good blocks.
+    /// True if more than half of the blocks are marked bad. The bytes that were read as markers then have another
+    /// meaning: makers guarantee about 98 % good blocks.
     pub fn too_many_bad(&self) -> bool {
         self.bad_blocks.as_ref().is_some_and(|bad| 2 * bad.count > bad.blocks)
     }
@@ -183,7 +183,7 @@ impl SchemeReport {
         }
     }
 
-    /// No pages.
+    /// Report on no pages.
     fn nothing() -> Self {
         Self {
             page_bytes: 0,
@@ -195,7 +195,7 @@ impl SchemeReport {
         }
     }
 
-    /// Pages that no code protects.
+    /// Report on pages without a code.
     pub(super) fn without_code(geometry: &PageGeometry) -> Self {
         Self {
             page_bytes: geometry.page_bytes,
@@ -213,12 +213,12 @@ impl SchemeReport {
     }
 }
 
-/// Counts of some pages.
+/// Counts of pages and steps.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub(super) pages: u64,
     pub(super) erased: Erased,
-    /// Steps by bits corrected.
+    /// Number of steps, by corrected bits.
     pub(super) bits: Vec<u64>,
     pub(super) uncorrectable: u64,
     pub(super) failures: Vec<Failure>,
@@ -250,7 +250,7 @@ impl Tally {
         }
     }
 
-    /// Tally of a bad block: its pages, and the number of failed steps.
+    /// Tally of a bad block: its pages, and its failed steps.
     pub(super) fn of_bad_block(self, block: u64) -> Self {
         let (pages, bad_uncorrectable) = (self.pages, self.uncorrectable);
         Self { pages, bad: vec![block], bad_count: 1, bad_uncorrectable, ..Self::default() }
@@ -279,7 +279,7 @@ impl Tally {
         Steps { total: clean + corrected + uncorrectable, clean, corrected, uncorrectable }
     }
 
-    /// The report, but for what is not counted per page.
+    /// Report from the counts, without the fields that are not counted per page.
     pub(super) fn report(self, scheme: SchemeReport) -> DecodeReport {
         let bars = (0..).zip(&self.bits).skip(1).filter(|(_, steps)| **steps > 0);
         let histogram: Vec<Bar> = bars.map(|(bits, steps)| Bar { bits, steps: *steps }).collect();
@@ -300,7 +300,7 @@ impl Tally {
     }
 }
 
-/// Appends as much as may be listed.
+/// Appends elements up to the limit of listed elements.
 fn extend<T>(list: &mut Vec<T>, more: Vec<T>) {
     let room = MAX_LISTED.saturating_sub(list.len());
     list.extend(more.into_iter().take(room));

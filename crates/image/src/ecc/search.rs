@@ -15,27 +15,27 @@ use rayon::prelude::*;
 /// Allwinner's.
 const POLYNOMIALS: [u32; 5] = [0x201B, 0x402B, 0x4443, 0x5803, 0x8003];
 
-/// Data bytes of a step.
+/// Sizes of a step's data, bytes.
 const STEPS: [usize; 2] = [512, 1024];
 
-/// Most bytes before the first step, and most between steps.
+/// Largest number of bytes before the first step, and between steps.
 const HEAD: usize = 16;
 
-/// Most OOB bytes of a step that the code covers, and most that lie between message and ECC bytes.
+/// Largest number of OOB bytes of a step that the code covers, and of bytes between message and ECC bytes.
 const EXTRA: usize = 8;
 const GAP: usize = 16;
 
-/// Most bytes of OOB in which ECC bytes are looked for.
+/// Largest number of OOB bytes in which ECC bytes are searched.
 const MAX_OOB: usize = 256;
 
-/// Most bytes from the begin of the ECC bytes to their end, covered OOB bytes included.
+/// Largest number of bytes from the first to the last ECC byte, including covered OOB bytes.
 const MAX_ECC: usize = 144;
 
-/// Pages that are added up, and sums on which all places are tried.
+/// Number of pages used, and number of sums in which all positions are tried.
 const PAGES: usize = 12;
 const TRIED: usize = 6;
 
-/// Least strength that is looked for: a weaker code has too few bits to be told from chance.
+/// Smallest strength that is searched: a weaker code has too few bits to be distinguished from chance.
 const LEAST_STRENGTH: u32 = 2;
 
 /// Byte range of a codeword: the message, and its end with the ECC bytes.
@@ -48,18 +48,18 @@ struct CodewordRange {
     strength: u32,
 }
 
-/// A field, a step and an order of bits.
+/// Hypothesis about a code: a field, a step size and a bit order.
 struct Hypothesis<'s> {
     divisor: Divisor,
     bits: BitOrder,
     step_bytes: usize,
     geometry: &'s PageGeometry,
-    /// Pages, and sums of two, with the first bit of a byte highest.
+    /// Pages, and sums of two pages each, with the first bit of a byte as its highest bit.
     pages: Vec<Vec<u8>>,
     sums: Vec<Vec<u8>>,
 }
 
-/// The layout and the code of pages that no known one explains.
+/// Layout and code of pages that no known code explains.
 pub(super) fn search(geometry: &PageGeometry, pages: &[&Page]) -> Option<Scheme> {
     let hypotheses = POLYNOMIALS.into_iter().flat_map(|polynomial| {
         let of_step = move |step| [BitOrder::Msb, BitOrder::Lsb].map(|bits| (polynomial, step, bits));
@@ -93,11 +93,11 @@ impl<'s> Hypothesis<'s> {
         Some(Self { divisor, bits, step_bytes, geometry, pages, sums })
     }
 
-    /// The first scheme that explains the pages.
+    /// First scheme that explains the pages.
     fn search(&self, pages: &[&Page]) -> Option<Scheme> {
         let ranges = self.sums.iter().take(TRIED).map(|sum| self.first_ranges(sum));
         let mut ranges = ranges.into_iter().find(|ranges| !ranges.is_empty())?;
-        // The later a codeword begins the less it covers that is the same in all pages.
+        // A codeword that begins later covers fewer bytes that are the same in all pages.
         ranges.sort_by_key(|range| std::cmp::Reverse(range.start));
         let mut patterns = ranges.iter().filter_map(|range| {
             let inversion = self.inversion(range)?;
@@ -112,12 +112,12 @@ impl<'s> Hypothesis<'s> {
         self.geometry.full_page() as usize
     }
 
-    /// Ranges of the codeword of the first step.
+    /// Possible ranges of the first step's codeword.
     fn first_ranges(&self, sum: &[u8]) -> Vec<CodewordRange> {
         (0..=HEAD).flat_map(|start| self.ranges(sum, start)).collect()
     }
 
-    /// Ranges of a codeword that begins at a byte.
+    /// Possible ranges of a codeword that begins at `start`.
     fn ranges(&self, sum: &[u8], start: usize) -> Vec<CodewordRange> {
         let (page_bytes, data_end) = (self.geometry.page_bytes as usize, start + self.step_bytes);
         let push = |rest, byte: &u8| self.divisor.push(rest, *byte);
@@ -140,7 +140,8 @@ impl<'s> Hypothesis<'s> {
         found
     }
 
-    /// The range of a codeword whose message, with the remainder `rest`, goes on at a byte with OOB bytes and the ECC bytes.
+    /// Range of a codeword whose message continues with OOB bytes and the ECC bytes at another position. `rest` is
+    /// the remainder of the message.
     fn end(
         &self,
         sum: &[u8],
@@ -168,14 +169,14 @@ impl<'s> Hypothesis<'s> {
         (self.divisor.degree() * strength).div_ceil(8) as usize
     }
 
-    /// True when a sum has a codeword in a range.
+    /// True if a sum contains a codeword in a range.
     fn holds(&self, sum: &[u8], range: &CodewordRange, strength: u32) -> bool {
         let word = range.word(sum);
         word.iter().fold(0, |rest, byte| self.divisor.push(rest, *byte)) == 0
             && self.divisor.strength(&word) >= strength
     }
 
-    /// The mask under which pages hold a codeword in a range.
+    /// Mask with which pages contain a codeword in a range.
     fn inversion(&self, range: &CodewordRange) -> Option<Inversion> {
         let ecc_bytes = self.ecc_bytes(range.strength);
         let counts = [Inversion::Erased, Inversion::None, Inversion::All].map(|inversion| {
@@ -203,7 +204,7 @@ impl<'s> Hypothesis<'s> {
             .map(|(inversion, _)| inversion)
     }
 
-    /// Patterns with the first codeword in a range, the likeliest first.
+    /// Patterns with the first codeword in a range, the most likely first.
     fn patterns(&self, range: &CodewordRange) -> Vec<String> {
         let page_bytes = self.geometry.page_bytes as usize;
         if range.ecc_start >= page_bytes && page_bytes > self.step_bytes {
@@ -224,12 +225,12 @@ impl<'s> Hypothesis<'s> {
         self.geometry.page_bytes as usize / self.step_bytes
     }
 
-    /// True when most sums that hold the first step hold this one, too.
+    /// True if most sums that contain the first step also contain this step.
     fn follows(&self, range: &CodewordRange) -> bool {
         self.sums.iter().filter(|sum| self.holds(sum, range, range.strength)).count() > 1
     }
 
-    /// Pattern with the ECC bytes behind the data of the page.
+    /// Pattern with the ECC bytes after the data of the page.
     fn apart(&self, range: &CodewordRange) -> Option<String> {
         let (page_bytes, n) = (self.geometry.page_bytes as usize, self.steps());
         let length = range.end - range.ecc_start;
@@ -253,13 +254,13 @@ impl<'s> Hypothesis<'s> {
         Some(format!("data {lead}{}*({own} {tail}) ({own})", n - 1).replace(" )", ")"))
     }
 
-    /// Patterns with each step's ECC bytes behind its data.
+    /// Patterns with the ECC bytes of each step after its data.
     fn interleaved(&self, range: &CodewordRange) -> Vec<String> {
         let (n, gap, ecc) =
             (self.steps(), range.ecc_start - range.message_end, self.ecc_bytes(range.strength));
         let covered = range.end - range.start - gap;
         let Some(extra) = covered.checked_sub(ecc + self.step_bytes) else { return Vec::new() };
-        // OOB bytes before the data of the first step belong to it alone; others come back in each.
+        // OOB bytes before the data of the first step belong only to this step; other OOB bytes occur in each step.
         let step = |start: usize, extra: usize| {
             let message_end = start + range.message_end - range.start - extra;
             let ecc_start = message_end + gap;
@@ -276,7 +277,7 @@ impl<'s> Hypothesis<'s> {
         if n == 1 {
             return vec![format!("{}({})", lead(0), own(extra))];
         }
-        // Bytes that are the same in all pages do not show: the latest start has the fewest of them.
+        // Bytes that are the same in all pages do not affect the sums. The latest start has the fewest such bytes.
         let starts = (range.end..=range.end + HEAD).rev();
         let next = starts.flat_map(|start| [(start, extra, 0), (start, 0, extra)]);
         let next = next.filter(|&(start, before, _)| self.follows(&step(start, before)));
@@ -288,13 +289,13 @@ impl<'s> Hypothesis<'s> {
     }
 }
 
-/// An item of a pattern, unless it is empty.
+/// Item of a pattern; empty for 0 bytes.
 fn item(kind: &str, bytes: usize) -> String {
     if bytes == 0 { String::new() } else { format!("{kind}:{bytes} ") }
 }
 
 impl CodewordRange {
-    /// The word in this range of a page or a sum.
+    /// Bytes of a page or a sum in this range.
     fn word(&self, page: &[u8]) -> Vec<u8> {
         let part = |from: usize, to: usize| page.get(from..to).unwrap_or(&[]);
         [part(self.start, self.message_end), part(self.ecc_start, self.end)].concat()

@@ -1,31 +1,31 @@
-//! Files in chunks of whole groups of pages.
+//! Reader and writer of files in chunks of whole page groups.
 
 use super::{EccError, PageGeometry, Scheme};
 use std::io::{Read, Write};
 
-/// Bytes read at a time, rounded to whole groups.
+/// Number of bytes in one read, rounded to whole groups.
 const CHUNK: usize = 8 << 20;
 
-/// Pages that are handled together where the size of a block is not known.
+/// Number of pages in a group if the size of a block is unknown.
 const PAGES_PER_GROUP: u32 = 16;
 
 /// A dump of a NAND.
 pub struct Dump<'a> {
-    /// Pages with their OOB, one after the other; or pages alone.
+    /// Pages with their OOB, in order, or pages without OOB.
     pub pages: &'a mut dyn Read,
-    /// The OOB, where it is not among the pages.
+    /// The OOB, if it is in another file.
     pub apart: Option<Apart<'a>>,
 }
 
-/// OOB in a file of its own.
+/// OOB in its own file.
 pub struct Apart<'a> {
-    /// The OOB of one page after the other's.
+    /// OOB of all pages, in order.
     pub bytes: &'a mut dyn Read,
-    /// The file has only the ECC bytes of each page, in order.
+    /// True if the file contains only the ECC bytes of each page, in order.
     pub only_ecc: bool,
 }
 
-/// Pages that are handled by one thread: a block, or a fixed number of pages where the size of a block is not known.
+/// Pages that one thread processes: a block, or a fixed number of pages if the size of a block is unknown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grouping {
     pub(super) pages: usize,
@@ -44,7 +44,7 @@ impl Grouping {
     }
 }
 
-/// A file that is read from start to end.
+/// File that is read from start to end.
 pub(super) struct Reader<'a> {
     inner: &'a mut dyn Read,
     offset: u64,
@@ -55,7 +55,8 @@ impl<'a> Reader<'a> {
         Self { inner, offset: 0 }
     }
 
-    /// Replaces what is in `buffer` by the next `want` bytes, or by what is left. The buffer grows only as bytes arrive.
+    /// Replaces the contents of `buffer` by the next `want` bytes, or by the remaining bytes. The buffer grows only
+    /// as bytes arrive.
     pub(super) fn fill(&mut self, buffer: &mut Vec<u8>, want: usize) -> Result<(), EccError> {
         buffer.clear();
         let outcome = (&mut *self.inner).take(want as u64).read_to_end(buffer);
@@ -65,13 +66,13 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Bytes read so far.
+    /// Number of bytes read so far.
     pub(super) const fn offset(&self) -> u64 {
         self.offset
     }
 }
 
-/// A file that is written from start to end, or nothing.
+/// File that is written from start to end; optional.
 pub(super) struct Writer<'a> {
     inner: Option<&'a mut dyn Write>,
     offset: u64,
@@ -90,20 +91,20 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Bytes written so far.
+    /// Number of bytes written so far.
     pub(super) const fn offset(&self) -> u64 {
         self.offset
     }
 }
 
-/// Some pages of a dump, and their OOB.
+/// Several pages of a dump, and their OOB.
 #[derive(Default)]
 pub(super) struct Chunk {
     /// Bytes of the file with the pages.
     main: Vec<u8>,
     /// Bytes of the file with the OOB.
     apart: Vec<u8>,
-    /// Whole pages.
+    /// Number of whole pages.
     pub(super) pages: usize,
 }
 
@@ -111,9 +112,9 @@ pub(super) struct Chunk {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     page_bytes: usize,
-    /// Bytes from page to page in the file with the pages.
+    /// Distance between pages in the file with the pages, bytes.
     stride: usize,
-    /// Bytes from page to page in the file with the OOB, where there is one.
+    /// Distance between pages in the file with the OOB, bytes; `None` if there is no such file.
     apart: Option<usize>,
     only_ecc: bool,
 }
@@ -127,7 +128,7 @@ impl Shape {
         Self { page_bytes, stride: stride as usize, apart: apart.map(|_| oob), only_ecc }
     }
 
-    /// True when the OOB is there with its markers, not its ECC bytes alone.
+    /// True if the dump contains the OOB with its markers, and not only the ECC bytes.
     pub(super) const fn has_markers(self) -> bool {
         !self.only_ecc
     }
@@ -163,19 +164,19 @@ impl Shape {
     }
 }
 
-/// The pages of a dump, chunk by chunk.
+/// Pages of a dump, read in chunks.
 pub(super) struct Pages<'a> {
     main: Reader<'a>,
     apart: Option<Reader<'a>>,
     shape: Shape,
     pages_per_chunk: usize,
     pages: u64,
-    /// Bytes behind the last whole page.
+    /// Number of bytes after the last whole page.
     rest: usize,
 }
 
 impl<'a> Pages<'a> {
-    /// The pages of `dump`, whose codes take `ecc_bytes` per page.
+    /// Pages of `dump`, whose codes have `ecc_bytes` per page.
     pub(super) fn new(geometry: &PageGeometry, ecc_bytes: u32, dump: Dump<'a>) -> Self {
         Self {
             shape: Shape::new(geometry, ecc_bytes, dump.apart.as_ref()),
@@ -192,7 +193,7 @@ impl<'a> Pages<'a> {
         self.shape
     }
 
-    /// Bytes read so far from the file with the pages.
+    /// Number of bytes read so far from the file with the pages.
     pub(super) const fn offset(&self) -> u64 {
         self.main.offset()
     }
@@ -205,14 +206,14 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// Reads the next pages; false when there are none.
+    /// Reads the next pages; false at the end.
     pub(super) fn next(&mut self, chunk: &mut Chunk) -> Result<bool, EccError> {
         self.main.fill(&mut chunk.main, self.pages_per_chunk * self.shape.stride)?;
         chunk.pages = chunk.main.len() / self.shape.stride;
         self.pages += chunk.pages as u64;
         self.rest += chunk.main.len() % self.shape.stride;
         if let (Some(apart), Some(stride)) = (&mut self.apart, self.shape.apart) {
-            // Behind the last page one byte more is asked for: there must be none.
+            // After the last page one more byte is read, which must not exist.
             let (want, beyond) = (chunk.pages * stride, usize::from(chunk.main.is_empty()));
             apart.fill(&mut chunk.apart, want + beyond)?;
             let bytes = self.pages * stride as u64;
@@ -230,8 +231,8 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// True when all bytes are FFh: an erased page.
+/// True if all bytes are FFh: an erased page.
 pub(super) fn all_ff(bytes: &[u8]) -> bool {
-    // In pieces that the compiler turns into wide operations, so that a page with data is left after the first.
+    // Pieces of this size are compiled to wide operations, and a page with data is recognised after its first piece.
     bytes.chunks(64).all(|piece| piece.iter().fold(0xFF, |all, byte| all & byte) == 0xFF)
 }

@@ -1,6 +1,7 @@
-//! Compressed and sparse files as the bytes that they hold, from their start to their end: gzip, xz, zstd, and Android's sparse images.
+//! Readers of compressed and sparse files (gzip, xz, zstd, Android's sparse images), which deliver the contained
+//! bytes from start to end.
 //!
-//! Memory is bounded whatever a file says: windows of at most [`WINDOW`] bytes, and nothing is held beyond them.
+//! Memory is bounded for every file: windows have at most [`WINDOW`] bytes, and no other data is kept.
 
 use serde::Serialize;
 use std::io::{self, BufReader, Chain, Cursor, Read};
@@ -11,10 +12,10 @@ pub const WINDOW: u32 = 64 << 20;
 /// First bytes of a file from which its format is recognised.
 const MAGIC_BYTES: u64 = 6;
 
-/// Most formats around each other, as an xz file of a sparse image.
+/// Largest number of nested formats, such as an xz file of a sparse image.
 const LAYERS: usize = 4;
 
-/// Format of a file around its bytes.
+/// Format of a file that contains other bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Packing {
@@ -36,10 +37,10 @@ const MAGICS: [(Packing, &[u8]); 4] = [
     (Packing::AndroidSparse, &[0x3A, 0xFF, 0x26, 0xED]),
 ];
 
-/// The bytes that a file holds, and the formats around them, the outermost first.
+/// Contained bytes of a file, and the formats around them, the outermost first.
 ///
 /// # Errors
-/// The file cannot be read, or has more than four formats around each other.
+/// The file cannot be read, or has more than four nested formats.
 pub fn unpack<'r>(file: impl Read + 'r) -> io::Result<(Box<dyn Read + 'r>, Vec<Packing>)> {
     let mut reader: Box<dyn Read + 'r> = Box::new(file);
     let mut packings = Vec::new();
@@ -66,7 +67,7 @@ pub fn unpack<'r>(file: impl Read + 'r) -> io::Result<(Box<dyn Read + 'r>, Vec<P
     }
 }
 
-/// The bytes in a zstd file.
+/// Contained bytes of a zstd file.
 #[cfg(not(target_family = "wasm"))]
 fn unzstd<'r>(file: impl Read + 'r) -> io::Result<Box<dyn Read + 'r>> {
     let mut decoder = zstd::stream::read::Decoder::new(file)?;
@@ -74,16 +75,16 @@ fn unzstd<'r>(file: impl Read + 'r) -> io::Result<Box<dyn Read + 'r>> {
     Ok(Box::new(decoder))
 }
 
-/// Refuses a zstd file: the library in C that reads streams is not there in WebAssembly.
+/// Refuses a zstd file, because WebAssembly does not have the C library that reads streams.
 #[cfg(target_family = "wasm")]
 fn unzstd<'r>(_: impl Read + 'r) -> io::Result<Box<dyn Read + 'r>> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "zstd files are not unpacked here"))
 }
 
-/// A reader whose first bytes were read.
+/// Reader whose first bytes were already read.
 type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// Tells the format of a file by its first bytes.
+/// Recognises the format of a file from its first bytes.
 fn peek<R: Read>(mut reader: R) -> io::Result<(Peeked<R>, Option<Packing>)> {
     let mut head = Vec::new();
     (&mut reader).take(MAGIC_BYTES).read_to_end(&mut head)?;
@@ -91,7 +92,7 @@ fn peek<R: Read>(mut reader: R) -> io::Result<(Peeked<R>, Option<Packing>)> {
     Ok((Cursor::new(head).chain(reader), packing))
 }
 
-/// Reason for which a sparse image is refused.
+/// Reason why a sparse image is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Android sparse image, byte {offset}: {reason}")]
 pub struct SparseError {
@@ -107,17 +108,17 @@ impl From<SparseError> for io::Error {
     }
 }
 
-/// An Android sparse image (libsparse: `sparse_format.h`). Blocks that it leaves open read FFh, as erased flash does.
+/// An Android sparse image (libsparse: `sparse_format.h`). Blocks without data read as FFh, like erased flash.
 struct Sparse<R> {
     inner: R,
-    /// Bytes of the file that were read.
+    /// Number of bytes of the file that were read.
     offset: u64,
     block_bytes: u64,
-    /// Bytes of the header of a chunk.
+    /// Size of a chunk header in bytes.
     chunk_header: u16,
     chunks_left: u32,
     chunk: Chunk,
-    /// Bytes of the chunk that are left.
+    /// Number of remaining bytes of the chunk.
     left: u64,
 }
 
@@ -125,16 +126,16 @@ struct Sparse<R> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunk {
     Raw,
-    /// Four bytes again and again, and the one that comes next.
+    /// Four repeated bytes, and the index of the next byte.
     Fill([u8; 4], usize),
     Open,
 }
 
-/// Bytes of the file header, and of the header of a chunk.
+/// Size of the file header, and of a chunk header, bytes.
 const HEADER: u16 = 28;
 const CHUNK_HEADER: u16 = 12;
 
-/// Largest block of a sparse image; usual are 4 KiB.
+/// Size of the largest block of a sparse image, bytes; 4 KiB are usual.
 const MAX_BLOCK: u32 = 64 << 20;
 
 impl<R: Read> Sparse<R> {
@@ -257,7 +258,7 @@ mod tests {
         Ok((bytes, packings))
     }
 
-    /// A sparse image of 8-byte blocks: two raw, two filled, one open.
+    /// Sparse image of 8-byte blocks: two with data, two filled, and one without data.
     fn sparse() -> Vec<u8> {
         let mut file = [0xED26_FF3A_u32.to_le_bytes(), [1, 0, 0, 0], [28, 0, 12, 0]].concat();
         [8_u32, 5, 4, 0].iter().for_each(|word| file.extend(word.to_le_bytes()));

@@ -41,69 +41,69 @@ use crate::part::Part;
 use crate::report::Loss;
 use crate::words::{count, show_name, size};
 
-/// Reason for which a change was not made. The image is as it was.
+/// Reason why a change was not made. The image has not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
     /// Failure of the image file.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// Something in the image.
+    /// Error in the image.
     #[error("{path}: {error}")]
     Inside {
-        /// The path in the image.
+        /// Path in the image.
         path: String,
         /// Description of the fault.
         error: fs::Error,
     },
-    /// A file does not have an extended attribute.
+    /// A file does not have the extended attribute.
     #[error("{path}: the file has no extended attribute {name}")]
     NoAttribute {
-        /// The path in the image.
+        /// Path in the image.
         path: String,
         /// Name of the attribute.
         name: String,
     },
-    /// All changes together fill the filesystem.
+    /// The changes together do not fit the filesystem.
     #[error("the changes do not fit: they leave no space on the filesystem")]
     Full,
-    /// Something on the host.
+    /// Error on the host.
     #[error("{path}: {error}")]
     Host {
-        /// The path on the host.
+        /// Path on the host.
         path: String,
         /// Description of the fault.
         error: std::io::Error,
     },
-    /// The volume cannot have this number of LEBs, or the image not this number of eraseblocks.
+    /// The volume cannot have this number of LEBs, or the image cannot have this number of eraseblocks.
     #[error("the {what} cannot have {}: {}", count(u64::from(*.lebs), .unit), possible(*.least, *.most))]
     Lebs {
         /// `volume` or `image`.
         what: &'static str,
         /// `LEB` or `eraseblock`.
         unit: &'static str,
-        /// Number of LEBs asked for.
+        /// Requested number of LEBs.
         lebs: u32,
-        /// Number that it has.
+        /// Current number, which is the smallest possible one.
         least: u32,
-        /// Number that the filesystem was made for.
+        /// Largest number, for which the filesystem was made.
         most: u32,
-        /// The image in its file, which could have this number in one of its own.
+        /// Range of the image in its file. In its own file, the image could have the requested number.
         own: Option<Part>,
-        /// Eraseblocks up to the end of the file, if what follows may have overwritten the image.
+        /// Number of eraseblocks up to the end of the file, if the following data may have overwritten the image.
         over: Option<u32>,
     },
     /// The filesystem has too few LEBs to be mounted for writing.
     #[error("no space for a change: {why}{}", never_attached(.growth.as_ref()))]
     TooSmall {
-        /// Size that it has.
+        /// Reason with the size.
         why: TooSmall,
-        /// Size that makes the change possible, where that is known.
+        /// Size that makes the change possible, if it is known.
         growth: Option<NeededGrowth>,
     },
-    /// The change needs more room, and the filesystem has all that it can have.
+    /// The change needs more space, and the filesystem already has its largest size.
     #[error("{error}; the {} cannot have more than {}", .growth.what, count(u64::from(.growth.max), .growth.unit))]
     Largest {
-        /// Reason for which the change needs room.
+        /// Reason why the change needs space.
         error: Box<EditError>,
         /// Size of the filesystem.
         growth: Growth,
@@ -111,12 +111,12 @@ pub enum EditError {
     /// Something else follows the image in its file, or its format has one size.
     #[error("the image cannot grow: something else follows in the file, or the format fills its partition")]
     CannotGrow,
-    /// The request makes no sense.
+    /// The request is impossible for this path.
     #[error("{path}: {what}")]
     Refused {
-        /// The path in the image.
+        /// Path in the image.
         path: String,
-        /// Reason for the refusal, in words.
+        /// Text of the reason.
         what: &'static str,
     },
 }
@@ -124,16 +124,16 @@ pub enum EditError {
 /// Reason why a filesystem has too few LEBs to be mounted for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooSmall {
-    /// They are too few for the write buffers and the garbage collector.
+    /// Too few LEBs for the write buffers and the garbage collector.
     #[error("the filesystem has {0} LEBs, too few to be mounted for writing")]
     Lebs(u64),
-    /// The journal that it was made with is larger than its main area.
+    /// The journal is larger than the main area for which it was made.
     #[error("the journal of {} is larger than the filesystem: it was made for a larger volume", size(*.0))]
     Journal(u64),
 }
 
 impl TooSmall {
-    /// The reason that the failure of a mount for writing is, if it is one.
+    /// Reason in the failure of a mount for writing, if the failure has this reason.
     pub(crate) fn of_mount(error: &ImageError) -> Option<Self> {
         let ImageError::Ubifs(ubifs::Error::Node { lnum: 0, source, .. }) = error else { return None };
         match source.reason {
@@ -144,16 +144,17 @@ impl TooSmall {
     }
 }
 
-/// Size of a volume, and of the flash around it, that makes a change possible.
+/// Size of a volume, and of its flash, that makes a change possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeededGrowth {
     /// `volume` or `image`.
     pub what: &'static str,
-    /// LEBs that it needs.
+    /// Number of necessary LEBs.
     pub lebs: u64,
-    /// Eraseblocks of the partition and bytes of one, without the reserve for bad blocks; `None` without UBI.
+    /// Number of eraseblocks of the partition, without the reserve for bad blocks, and their size in bytes; `None`
+    /// without UBI.
     pub partition: Option<(u64, u32)>,
-    /// UBI is to give the volume all free space when it first attaches the image, and has not.
+    /// True if UBI gives the volume all free space at the first attach, which has not happened yet.
     pub is_new: bool,
 }
 
@@ -166,7 +167,7 @@ fn never_attached(growth: Option<&NeededGrowth>) -> &'static str {
 }
 
 impl NeededGrowth {
-    /// Advice to grow.
+    /// Advice to increase the size.
     pub(crate) fn help(&self) -> Advice {
         let partition = self.partition.map_or(String::new(), |(pebs, peb)| {
             let bytes = size(pebs * u64::from(peb));
@@ -177,13 +178,13 @@ impl NeededGrowth {
     }
 }
 
-/// Words for the sizes that something can have.
+/// Text about the possible sizes.
 fn possible(least: u32, most: u32) -> String {
     if least < most { format!("{least} to {most} are possible") } else { format!("it stays at {most}") }
 }
 
 impl EditError {
-    /// True when a larger filesystem might help: it is full, or too small to be written to at all.
+    /// True if a larger filesystem may help: it is full, or too small for any write.
     pub fn wants_room(&self) -> bool {
         match self {
             Self::Inside { error, .. } => *error == fs::Error::NoSpace,
@@ -193,7 +194,7 @@ impl EditError {
         }
     }
 
-    /// The failure of a mount for writing.
+    /// Failure of a mount for writing.
     fn of_mount(error: ImageError) -> Self {
         match TooSmall::of_mount(&error) {
             Some(why) => Self::TooSmall { why, growth: None },
@@ -201,7 +202,7 @@ impl EditError {
         }
     }
 
-    /// The failure of bringing all changes to flash, which no file alone is the reason for.
+    /// Failure to write all changes to flash, which does not concern a single file.
     fn of_end(error: fs::Error) -> Self {
         match error {
             fs::Error::NoSpace => Self::Full,
@@ -229,13 +230,13 @@ impl EditError {
     }
 }
 
-/// Report on changes.
+/// Report about changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Edited {
-    /// Files, directories and other entries that were made, changed or removed.
+    /// Number of files, directories and other entries that were created, changed or removed.
     pub entries: u64,
-    /// Bytes of files put into the image, holes included.
+    /// Number of bytes of files that were put into the image, including holes.
     pub bytes: u64,
-    /// Properties of files on the host that the image cannot hold, and files that a recovery has given up.
+    /// Properties of host files that the image cannot store, and files that a recovery removed.
     pub losses: Vec<Loss>,
 }

@@ -1,24 +1,24 @@
-//! Paths in an image: bytes, from the root, links not followed.
+//! Paths in an image: bytes that start from the root; links are not followed.
 
 use floatgate_stack::fs::{Error, FileSystem, Name};
 
 use super::EditError;
 use crate::walk::{Refused, WalkError};
 
-/// A path in an image, as parts.
+/// Path in an image, split into names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImagePath {
     bytes: Vec<u8>,
     parts: Vec<Vec<u8>>,
-    /// It ends with a slash: a directory is meant.
+    /// True if the path ends with a slash, and must therefore be a directory.
     pub is_directory: bool,
 }
 
 impl ImagePath {
-    /// Takes a path apart; it counts from the root, also without a slash at its start.
+    /// Splits a path, which starts from the root even without a leading slash.
     ///
     /// # Errors
-    /// A `..` in it: without a current directory it is a mistake more often than not.
+    /// The path contains `..`, which is usually a mistake because there is no current directory.
     pub fn new(path: impl Into<Vec<u8>>) -> Result<Self, EditError> {
         let bytes = path.into();
         let parts = bytes.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".");
@@ -30,19 +30,19 @@ impl ImagePath {
         Ok(Self { bytes, parts, is_directory })
     }
 
-    /// As it was given.
+    /// The path as the user wrote it.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Names from the root.
+    /// Names of the path, from the root.
     #[must_use]
     pub fn parts(&self) -> &[Vec<u8>] {
         &self.parts
     }
 
-    /// The path of a name below it.
+    /// Path of an entry of this directory.
     #[must_use]
     pub fn join(&self, name: &[u8]) -> Self {
         let mut parts = self.parts.clone();
@@ -51,12 +51,12 @@ impl ImagePath {
         Self { bytes, parts, is_directory: false }
     }
 
-    /// The same path, of which it is known whether a directory is meant.
+    /// The same path, with the information whether it must be a directory.
     pub(super) fn meaning_directory(&self, is_directory: bool) -> Self {
         Self { is_directory, ..self.clone() }
     }
 
-    /// Turns an error of a walk that began at this path into one at the directory where the walk ended.
+    /// Converts the error of a walk from this path to an error at the directory in which the walk ended.
     pub(super) fn not_walked(&self, (below, error): (Vec<Vec<u8>>, WalkError)) -> EditError {
         let path = below.iter().fold(self.clone(), |path, name| path.join(name));
         match error {
@@ -70,22 +70,22 @@ impl ImagePath {
         }
     }
 
-    /// An attribute is missing that the file at this path should have.
+    /// Error about a missing attribute of the file at this path.
     pub(super) fn no_attribute(&self, name: &[u8]) -> EditError {
         EditError::no_attribute(&self.bytes, name)
     }
 
-    /// Turns an error into one at this path.
+    /// Converts an error to an error at this path.
     pub(super) fn failed(&self) -> impl FnOnce(Error) -> EditError {
         EditError::inside(&self.bytes)
     }
 
-    /// Refusal of what makes no sense with this path.
+    /// Error about an operation that is impossible for this path.
     pub(super) fn refused(&self, what: &'static str) -> EditError {
         EditError::refused(&self.bytes, what)
     }
 
-    /// The inode at this path, if there is one.
+    /// Inode at this path, if it exists.
     pub(super) fn find(&self, fs: &mut dyn FileSystem) -> Result<Option<u32>, EditError> {
         match self.walk(fs, &self.parts) {
             Ok(inode) => Ok(Some(inode)),
@@ -94,12 +94,12 @@ impl ImagePath {
         }
     }
 
-    /// The inode at this path.
+    /// Inode at this path.
     pub(super) fn inode(&self, fs: &mut dyn FileSystem) -> Result<u32, EditError> {
         self.walk(fs, &self.parts).map_err(self.failed())
     }
 
-    /// The directory that the last name of the path is in, and that name.
+    /// Inode of the directory that contains the last name of the path, and this name.
     pub(super) fn name(&self, fs: &mut dyn FileSystem) -> Result<Name<'_>, EditError> {
         let Some((name, parents)) = self.parts.split_last() else {
             return Err(self.refused("the root directory has no name"));

@@ -1,4 +1,4 @@
-//! Files that a recovery gives up: they have lost their names, or the directories that they were in.
+//! Files that a recovery removes, because their names or their directories are lost.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::walk::{Directory, Walk};
 pub(crate) struct Paths(BTreeSet<Vec<Vec<u8>>>);
 
 impl Paths {
-    /// Paths before the recovery of a filesystem that may give files up in it; none of any other filesystem.
+    /// Paths before the recovery of a filesystem that may remove files in it; no paths for other filesystems.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -23,7 +23,7 @@ impl Paths {
         Ok(Self(fs.map_or_else(BTreeSet::new, |mut fs| paths(&mut *fs))))
     }
 
-    /// Those that the recovered filesystem does not have.
+    /// Paths that the recovered filesystem does not contain.
     pub(crate) fn missing_in(self, fs: &mut dyn FileSystem) -> Vec<Loss> {
         if self.0.is_empty() {
             return Vec::new();

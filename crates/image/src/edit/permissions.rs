@@ -1,4 +1,4 @@
-//! The modes that `chmod` takes: a number, or clauses such as `u+x,go-w`.
+//! Modes of `chmod`: a number, or clauses such as `u+x,go-w`.
 
 use std::str::FromStr;
 
@@ -15,13 +15,13 @@ enum Kind {
 /// Clause of a symbolic mode: classes, operator and permissions, as letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Clause {
-    /// The bits of those who are meant, special ones included.
+    /// Mask of the affected bits, including special bits.
     who: u32,
     how: char,
     what: String,
 }
 
-/// Bits of user, group and others, with the special bit that belongs to each.
+/// Bits of user, group and others, each with its special bit.
 const USER: u32 = 0o4700;
 const GROUP: u32 = 0o2070;
 const OTHERS: u32 = 0o1007;
@@ -67,7 +67,7 @@ fn clause(text: &str) -> Option<Clause> {
 }
 
 impl Permissions {
-    /// The permissions that a file has after the change.
+    /// Permissions of a file after the change.
     #[must_use]
     pub fn apply(&self, permissions: u32, is_directory: bool) -> u32 {
         match &self.0 {

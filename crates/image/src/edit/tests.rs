@@ -1,4 +1,5 @@
-//! Images made here, changed, and read back. What is checked besides the files: that everything else stays as it was.
+//! Images that are created here, changed, and read back. In addition to the files, the tests check that all other
+//! data stays unchanged.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -24,7 +25,7 @@ const SHAPE: UbiShape =
     UbiShape { peb_bytes: PEB as u32, vid_header_offset: 512, data_offset: 1024, min_io_bytes: 512 };
 const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 5 };
 
-/// Bytes around an image in a dump.
+/// Number of bytes before and after an image in a dump.
 const BEFORE: usize = 3 * PEB;
 const AFTER: usize = 5 * PEB;
 
@@ -32,16 +33,16 @@ fn geometry() -> Geometry {
     flash_geometry(&SHAPE, (PEB * PEBS) as u64)
 }
 
-/// How the images here are made.
+/// Parameters of the images here.
 #[derive(Clone, Copy, Default)]
 struct Recipe {
     autoresize: bool,
     space_fixup: bool,
-    /// Not unmounted in the end.
+    /// True to leave the filesystem mounted at the end.
     dirty: bool,
 }
 
-/// A UBI device with one volume, and a UBIFS with a directory and a file of 100 000 bytes in it.
+/// UBI device with one volume, whose UBIFS contains a directory and a file of 100 000 bytes.
 fn image(recipe: Recipe) -> Vec<u8> {
     let flash = StoreFlash::new(Vec::new(), geometry(), StoreMode::WriteThrough);
     let format = UbiFormat { erase_count: Some(7), ..UbiFormat::default() };
@@ -84,7 +85,7 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
     .collect()
 }
 
-/// A folder with an image in a file.
+/// Folder that contains a file with an image.
 fn folder(bytes: &[u8]) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
@@ -92,7 +93,7 @@ fn folder(bytes: &[u8]) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// The image with something else before and behind it.
+/// Image with other data before and after it.
 fn dump(image: &[u8]) -> Vec<u8> {
     [&noise(2, BEFORE), image, &noise(3, AFTER)].concat()
 }
@@ -105,7 +106,7 @@ fn path(path: &str) -> ImagePath {
     ImagePath::new(path).unwrap()
 }
 
-/// Makes a change, all or nothing.
+/// Makes a change completely, or not at all.
 fn edit(
     image: &Path,
     options: &EditOptions,
@@ -131,7 +132,7 @@ fn erase_counts(image: &[u8]) -> Vec<u32> {
     image.chunks(PEB).map(|peb| u32::from_be_bytes(peb[12..16].try_into().unwrap())).collect()
 }
 
-/// Whether PEBs hold a LEB of the volume table.
+/// PEBs that contain a LEB of the volume table.
 fn table(image: &[u8]) -> Vec<&[u8]> {
     let of_table =
         |peb: &&[u8]| peb[512..516] == *b"UBI!" && peb[512 + 8..512 + 12] == [0x7F, 0xFF, 0xEF, 0xFF];
@@ -299,7 +300,7 @@ fn an_output_leaves_the_old_image() {
 #[test]
 fn a_short_image_stays_short_and_asks_for_space() {
     let mut old = image(Recipe { autoresize: true, ..Recipe::default() });
-    // As ubinize makes it: it ends with its last data.
+    // The image ends with its last data, as images of ubinize do.
     let used = old.chunks(PEB).rposition(|peb| peb[512..516] == *b"UBI!").unwrap() + 1;
     old.truncate(used * PEB);
     let (folder, file) = folder(&old);
@@ -358,7 +359,7 @@ fn space_to_be_fixed_up_is_left_for_the_first_mount() {
     let ubi = Ubi::attach(flash, &AttachOptions::default()).map_err(|refused| refused.fault).unwrap();
     let mut volume = ubi.open_volume(0).map_err(|(error, _)| error).unwrap();
     assert!(asks_for_fixup(&mut volume), "the flag stays");
-    // The first mount erases all that it takes for free.
+    // The first mount erases all space that it treats as free.
     let mounted = Ubifs::mount(volume, &ubifs::MountOptions::default(), Behaviour::default());
     let mut fs = mounted.map_err(|(error, _)| error).unwrap();
     for (name, seed, len) in [("/one", 8, 20_000), ("/two", 8, 20_000), ("/data", 1, 100_000)] {
@@ -372,14 +373,14 @@ fn space_to_be_fixed_up_is_left_for_the_first_mount() {
     assert!(!asks_for_fixup(&mut volume), "once");
 }
 
-/// The flag in the superblock.
+/// True if the flag is set in the superblock.
 fn asks_for_fixup(volume: &mut dyn floatgate_stack::Volume) -> bool {
     let mut bytes = [0; 4096];
     volume.read(0, 0, &mut bytes).unwrap();
     bytes[28] & 4 != 0
 }
 
-/// A store that takes so many writes and then no more.
+/// Store that accepts a number of writes, and then no more.
 struct Stopping {
     bytes: Vec<u8>,
     left: usize,
@@ -432,7 +433,7 @@ fn who_stops_half_way_leaves_an_image_to_recover() {
     assert!(stops > 20, "{stops} writes");
 }
 
-/// The image in pages of 512 bytes with 16 bytes of OOB, protected as Linux does by default, from a byte on.
+/// Image in pages of 512 bytes with 16 bytes of OOB, with Linux's default ECC, from an offset on.
 fn with_oob(image: &[u8]) -> Vec<u8> {
     let geometry = PageGeometry::new(512, 16, Some(32)).unwrap();
     let scheme = Scheme::linux(geometry, Code::Hamming { step_bytes: 256 }).unwrap();
@@ -445,7 +446,7 @@ fn with_oob(image: &[u8]) -> Vec<u8> {
 fn dumps_with_oob_are_changed_with_their_ecc() {
     let image = image(Recipe::default());
     let mut old = with_oob(&image);
-    // A bit that the ECC corrects, and a bad block amid the free ones.
+    // A bitflip that the ECC corrects, and a bad block among the free ones.
     old[40 * 528 + 100] ^= 8;
     let bad = image.chunks(PEB).rposition(|peb| peb[512..516] != *b"UBI!").unwrap();
     let block = 32 * 528;
@@ -472,7 +473,7 @@ fn dumps_with_oob_are_changed_with_their_ecc() {
 #[test]
 fn dumps_with_more_wrong_bits_than_the_ecc_corrects_are_refused() {
     let mut old = with_oob(&image(Recipe::default()));
-    // Two bits of a header amid the others.
+    // Two bitflips in a header among the others.
     let header = 40 * 32 * 528;
     old[header + 10] ^= 1;
     old[header + 77] ^= 2;
@@ -503,7 +504,7 @@ fn what_looks_like_a_bad_block_is_left_alone() {
     assert_eq!(read(&mut mount(&file), "/new").unwrap(), noise(11, 100_000));
 }
 
-/// An image as mkfs.ubifs and ubinize make it: the filesystem ends behind its data, too early to be mounted for writing.
+/// Image as mkfs.ubifs and ubinize create it: the filesystem ends after its data, too early for a mount for writing.
 fn minimal() -> (Vec<u8>, Vec<u8>) {
     let volume = BareVolume::new(Vec::new(), VOLUME);
     let options = FormatOptions { deferred: true, max_lebs: Some(70), ..FormatOptions::default() };
@@ -518,10 +519,10 @@ fn minimal() -> (Vec<u8>, Vec<u8>) {
     (bare, image)
 }
 
-/// Bytes of a LEB.
+/// Size of a LEB, bytes.
 const LEB: usize = PEB - 1024;
 
-/// A volume on that flash.
+/// Volume on this flash.
 const VOLUME: floatgate_stack::VolumeGeometry = floatgate_stack::VolumeGeometry {
     lebs: 70,
     leb_bytes: LEB as u32,
@@ -531,7 +532,7 @@ const VOLUME: floatgate_stack::VolumeGeometry = floatgate_stack::VolumeGeometry 
     read_only: false,
 };
 
-/// A UBI device with a volume of this number of LEBs, as short as ubinize makes it.
+/// UBI device with a volume of this number of LEBs, as short as ubinize creates it.
 fn enclosed(bare: &[u8], lebs: u32, flags: VolumeFlags) -> Vec<u8> {
     let flash = StoreFlash::new(Vec::new(), geometry_of(lebs + 4), StoreMode::WriteThrough);
     let (flash, _) = Ubi::format(flash, &UbiFormat::default()).map_err(|(error, _)| error).unwrap();
@@ -551,17 +552,17 @@ fn enclosed(bare: &[u8], lebs: u32, flags: VolumeFlags) -> Vec<u8> {
     image
 }
 
-/// As Linux attaches without a reserve for bad blocks, but that no volume grows.
+/// Options of an attach as in Linux without a reserve for bad blocks, except that no volume grows.
 fn exact() -> AttachOptions {
     AttachOptions { max_bad_per_1024: 0, autoresize: false, ..AttachOptions::default() }
 }
 
-/// A filesystem of as few LEBs as hold a file with this number of bytes and one with 8: nothing is left.
+/// Filesystem with the smallest number of LEBs for a file of this size and one of 8 bytes; no space remains.
 fn dense(bytes: usize) -> (Vec<u8>, u32) {
     dense_of(&[("data".into(), noise(1, bytes)), ("small".into(), b"12345678".to_vec())])
 }
 
-/// A filesystem of as few LEBs as hold these files.
+/// Filesystem with the smallest number of LEBs for these files.
 fn dense_of(files: &[(String, Vec<u8>)]) -> (Vec<u8>, u32) {
     (17..).find_map(|lebs| dense_in(lebs, files).map(|bare| (bare, lebs))).unwrap()
 }
@@ -580,7 +581,7 @@ fn dense_in(lebs: u32, files: &[(String, Vec<u8>)]) -> Option<Vec<u8>> {
     Some(fs.unmount().ok()?.into_store())
 }
 
-/// What fills an image to the last byte, one file at a time, leaves room for the removal of each.
+/// If files are added one by one until an image is full, the last byte used, each file can still be removed.
 #[test]
 fn an_image_that_was_filled_can_be_emptied() {
     let (folder, file) = folder(&image(Recipe::default()));
@@ -610,8 +611,8 @@ fn an_image_that_was_filled_can_be_emptied() {
     assert_eq!(mount(&file).check().unwrap(), [""; 0]);
 }
 
-/// Garbage in every eraseblock and hardly an empty one: what is small still goes in, as collecting makes more room than the index of
-/// what moves takes. Seen with an image that Linux had written.
+/// All eraseblocks contain garbage, and almost none is empty. Small files still fit, because garbage collection frees
+/// more space than the index of the moved nodes takes. This case was seen with an image written by Linux.
 #[test]
 fn an_image_full_of_garbage_takes_small_files() {
     let (folder, file) = folder(&image(Recipe::default()));
@@ -643,7 +644,7 @@ fn an_image_full_of_garbage_takes_small_files() {
     }
 }
 
-/// Files that are put one by one fill an image as far as files that are put together.
+/// Files that are added one by one fill an image as far as files that are added together.
 #[test]
 fn files_put_one_by_one_take_no_more_room() {
     let (folder, file) = folder(&image(Recipe::default()));
@@ -667,7 +668,7 @@ fn files_put_one_by_one_take_no_more_room() {
     assert!(one_by_one * 10 >= most * 9, "{one_by_one} of {most}");
 }
 
-/// Every removal finds room for the index by garbage collection, whether the image is changed or mounted.
+/// Each removal gets space for the index by garbage collection, in a changed image and in a mounted one.
 #[test]
 fn a_filesystem_without_slack_can_be_emptied() {
     for len in [700, 5000] {
@@ -698,7 +699,8 @@ fn a_filesystem_without_slack_can_be_emptied() {
     }
 }
 
-/// The sizes of the volume and of the file stay, with the flag for all free space and without, at every filling of the last LEBs.
+/// The sizes of the volume and of the file do not change, with and without the flag for all free space, and at each
+/// fill level of the last LEBs.
 #[test]
 fn eight_bytes_replace_eight_in_an_image_without_slack() {
     let (mut changed, mut all) = (0, 0);
@@ -738,7 +740,8 @@ fn eight_bytes_replace_eight_in_an_image_without_slack() {
     assert!(changed * 4 >= all * 3, "{changed} of {all}");
 }
 
-/// A flash as small as a volume of this number of LEBs allows attaches the image, and its filesystem can be written to.
+/// A flash as small as a volume of this number of LEBs allows can attach the image, and its filesystem can be
+/// written.
 fn attaches_to_exactly(image: &[u8], lebs: u32) {
     let flash = StoreFlash::new(image.to_vec(), geometry_of(lebs + 4), StoreMode::WriteThrough);
     let options = AttachOptions { autoresize: true, ..exact() };

@@ -1,4 +1,5 @@
-//! Taking everything out of a flash dump: each part of its map as a file, and each filesystem that has a reader as a folder, too.
+//! Extraction of all contents of a flash dump: each part of its map as a file, and each filesystem with a reader also
+//! as a folder.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -15,20 +16,20 @@ use crate::map::{Checksum, FlashMap, Kind, Part};
 use crate::report::Loss;
 use crate::selection::Selection;
 
-/// Bytes that are copied together.
+/// Number of bytes that are copied at a time.
 const CHUNK: usize = 256 << 10;
 
-/// Longest name of a part in the name of its file.
+/// Length of the longest part name in a file name.
 const NAME_MAX: usize = 48;
 
 /// Report on the extraction of a dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AllExtracted {
-    /// The parts, in the order of the map.
+    /// Parts in the order of the map.
     pub parts: Vec<ExtractedPart>,
-    /// Files and attributes of all folders that were not restored bit for bit, each with its folder.
+    /// Files and attributes of all folders that were not restored exactly, each with its folder.
     pub losses: Vec<Loss>,
-    /// The format of a part has no checksum over data, so that changed data cannot be seen.
+    /// True if the format of a part has no checksums of data, so that changed data cannot be detected.
     #[serde(skip)]
     pub is_unverified: bool,
 }
@@ -36,26 +37,26 @@ pub struct AllExtracted {
 /// A part that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExtractedPart {
-    /// First byte on the flash.
+    /// Offset on the flash.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
     /// Format of the part.
     pub kind: Kind,
-    /// Name of the file with its bytes.
+    /// Name of the file with the bytes of the part.
     pub file: String,
-    /// Name of the folder with its files, where its format has a reader.
+    /// Name of the folder with the files of the part, if its format has a reader.
     pub folder: Option<String>,
-    /// Entries of that folder.
+    /// Number of entries in the folder.
     pub entries: u64,
-    /// Damage of the part, or the reason for which there is no folder although its format has a reader.
+    /// Damage of the part, or the reason why it has no folder although its format has a reader.
     pub problem: Option<String>,
 }
 
-/// Writes all parts of a map into a folder, which is made. Erased stretches and zeros are left out.
+/// Writes all parts of a map to a folder, which is created. Erased ranges and zeros are omitted.
 ///
 /// # Errors
-/// The folder cannot be written, or there is more than the limits allow.
+/// The folder cannot be written, or a limit is exceeded.
 pub fn extract_all(
     image: &Image,
     map: &FlashMap,
@@ -107,13 +108,13 @@ pub fn extract_all(
     Ok(all)
 }
 
-/// True for a part that has bytes of its own worth a file. One whose bytes are all missing gets an empty file.
+/// True for a part that is written to a file. If all bytes of a part are missing, its file is empty.
 fn is_written(part: &Part) -> bool {
     let has_bytes = part.len > 0 || part.checksum.is_damage();
     has_bytes && !matches!(part.kind, Kind::Erased | Kind::Zeros | Kind::UbiVolume)
 }
 
-/// Damage of a part in words.
+/// Text about the damage of a part.
 fn damage(part: &Part) -> String {
     match part.checksum {
         Checksum::Truncated if part.len == 0 => "none of its bytes are in the dump".to_owned(),
@@ -122,8 +123,8 @@ fn damage(part: &Part) -> String {
     }
 }
 
-/// Name of the file of a part: its offset, its format and its name. The name comes from the dump, so that
-/// only its letters, digits and `. _ -` stay: it is no path and no option.
+/// Name of the file for a part: its offset, its format and its name. The name comes from the dump. Only its letters,
+/// digits and `. _ -` are used, so that it is neither a path nor an option.
 fn file_name(part: &Part) -> String {
     let plain = |text: &str| -> String {
         let kept = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
@@ -138,7 +139,7 @@ fn failed(path: &Path, error: io::Error) -> ExtractError {
     ExtractError::Target { path: path.display().to_string(), error }
 }
 
-/// Copies the bytes of a part into a new file.
+/// Copies the bytes of a part to a new file.
 fn copy(store: &dyn Store, part: &Part, path: &PathBuf) -> io::Result<()> {
     let mut out = BufWriter::new(File::create_new(path)?);
     let mut buffer = vec![0; CHUNK];

@@ -1,4 +1,4 @@
-//! The contents of a regular file in an image, piece by piece.
+//! Contents of a regular file in an image, read in pieces.
 
 use std::ops::Range;
 
@@ -7,38 +7,39 @@ use floatgate_stack::fs::NodePos;
 
 use super::Source;
 
-/// Bytes of a block of a file.
+/// Size of a block of a file, bytes.
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// Blocks that are read at a time.
+/// Number of blocks in one read.
 const BLOCKS: usize = 64;
 
-/// Damaged blocks that are listed one by one.
+/// Largest number of damaged blocks that are listed individually.
 const LISTED: usize = 16;
 
-/// The contents of a file: pieces that hold data, in order; what lies between them is a hole.
+/// Contents of a file: pieces with data, in order, with holes between them.
 pub trait Contents {
-    /// Bytes of the file.
+    /// Size of the file, bytes.
     fn size(&self) -> u64;
 
-    /// The next piece: where it begins, and its bytes. `None` at the end.
+    /// Next piece: its offset and its bytes. `None` at the end.
     fn next_piece(&mut self) -> Option<(u64, &[u8])>;
 
-    /// Ranges of data, in order and apart; the rest is holes. The whole file, if nothing else is known.
+    /// Ranges of data, in order and not adjacent; all other bytes are holes. If the ranges are unknown, one range for
+    /// the whole file.
     fn data(&mut self) -> Vec<Range<u64>> {
         std::iter::once(0..self.size()).filter(|whole| !whole.is_empty()).collect()
     }
 
-    /// Damage that was found up to now; such blocks are zeros.
+    /// Damage found so far; damaged blocks read as zeros.
     fn damage(&mut self) -> Vec<String>;
 }
 
-/// The contents of a file in a filesystem.
+/// Contents of a file in a filesystem.
 pub(super) struct FileContents<'f> {
     source: &'f mut dyn Source,
     inode: u32,
     size: u64,
-    /// Blocks with data that were found and not read yet, last first.
+    /// Known blocks with data that were not read yet, in reverse order.
     blocks: Vec<(u32, NodePos)>,
     next_block: u32,
     ended: bool,
@@ -62,7 +63,7 @@ impl<'f> FileContents<'f> {
         }
     }
 
-    /// Gives the memory back for the next file.
+    /// Returns the buffer for the next file.
     pub(super) fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }
@@ -83,7 +84,7 @@ impl<'f> FileContents<'f> {
         }
     }
 
-    /// Reads blocks that follow each other into the buffer; returns the first. Blocks that are damaged are zeros.
+    /// Reads consecutive blocks into the buffer, and returns the number of the first. Damaged blocks read as zeros.
     fn read_run(&mut self) -> Option<u32> {
         let first = self.blocks.last()?.0;
         self.buffer.clear();

@@ -1,7 +1,7 @@
-//! Extracting into a directory.
+//! Extraction into a directory.
 //!
-//! Every name is opened relative to the directory it stands in, never followed if it is a link, and made anew: an image
-//! cannot write outside of the target, nor over what is there.
+//! Each name is opened relative to its directory, is not followed if it is a link, and is created. So an image can
+//! neither write outside the target nor overwrite existing files.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,46 +15,46 @@ use rustix::fs::{self, AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, Xa
 use super::Contents;
 use crate::extract::target::{Entry, Target};
 
-/// Directories are opened so.
+/// Flags with which directories are opened.
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// New files are opened so.
+/// Flags with which new files are opened.
 const NEW_FILE: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The set-user-ID and set-group-ID bits.
+/// Set-user-ID and set-group-ID bits.
 const SET_ID: u32 = 0o6000;
 
-/// Loss of a program that would run as another user than in the image.
+/// Loss for a program that would run as another user than in the image.
 const NO_SET_ID: &str = "permissions: the set-user-ID and set-group-ID bits are dropped, as owner and group are others than in the image";
 
 /// A directory that an extraction fills.
 #[derive(Debug)]
 pub struct DirectoryTarget {
     root: OwnedFd,
-    /// Directories on the way, the root not among them.
+    /// Open directories from the root to the current one, without the root.
     open: Vec<OwnedFd>,
-    /// Owner and group are set.
+    /// True if owner and group are set.
     owners: bool,
 }
 
 impl DirectoryTarget {
-    /// Into a directory, which is made if it is not there. `owners`: owner and group are those of the image, which needs
-    /// the right to give files away.
+    /// Target in a directory, which is created if it is missing. With `owners`, files get owner and group of the
+    /// image, which requires the right to change owners.
     ///
     /// # Errors
-    /// The directory cannot be made or opened.
+    /// The directory cannot be created or opened.
     pub fn new(path: &Path, owners: bool) -> io::Result<Self> {
         std::fs::create_dir_all(path)?;
         let root = fs::open(path, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty())?;
         Ok(Self { root, open: Vec::new(), owners })
     }
 
-    /// Makes sure that a directory holds nothing yet, or is not there. `lost+found` of a new filesystem does not count.
+    /// Checks that a directory is empty or missing. `lost+found` of a new filesystem is ignored.
     ///
     /// # Errors
-    /// There are files in it; it cannot be read, or is no directory.
+    /// The directory contains files, cannot be read, or is no directory.
     pub fn check_empty(path: &Path) -> io::Result<()> {
         let entries = match std::fs::read_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -71,7 +71,7 @@ impl DirectoryTarget {
         Ok(())
     }
 
-    /// Gives a file to its owner, if owners are set.
+    /// Sets the owner of a file, if owners are set.
     fn set_owner(
         &self,
         name: &OsStr,
@@ -88,7 +88,7 @@ impl DirectoryTarget {
         }
     }
 
-    /// True when a file belongs to its owner and group in the image.
+    /// True if a file has the owner and the group of the image.
     fn has_owner(&self, name: &OsStr, fd: Option<BorrowedFd<'_>>, attributes: &Attributes) -> bool {
         let stat = match fd {
             Some(fd) => fs::fstat(fd),
@@ -101,7 +101,7 @@ impl DirectoryTarget {
         self.open.last().unwrap_or(&self.root).as_fd()
     }
 
-    /// Owner, permissions, attributes and times of what a name stands for; each that cannot be set is a loss.
+    /// Sets owner, permissions, attributes and times of an entry. Each property that cannot be set is a loss.
     fn finish(&self, name: &OsStr, fd: Option<BorrowedFd<'_>>, entry: &Entry<'_>) -> Vec<String> {
         let mut losses = Vec::new();
         let attributes = entry.attributes;
@@ -117,7 +117,7 @@ impl DirectoryTarget {
             }
         };
         keep("owner", owner);
-        // Giving a file away clears its set-user-ID bit, so permissions come after the owner.
+        // A change of the owner clears the set-user-ID bit, so permissions are set after the owner.
         let mode = Mode::from_raw_mode(permissions);
         match fd {
             Some(fd) => keep("permissions", fs::fchmod(fd, mode)),
@@ -149,8 +149,8 @@ fn timespec(time: Timestamp) -> Timespec {
     Timespec { tv_sec: time.seconds, tv_nsec: i64::from(time.nanoseconds) }
 }
 
-/// Sets an attribute by descriptor, or by the name in the directory's folder of descriptors: there is no `setxattrat` on most
-/// kernels, and the last part of such a path is not followed.
+/// Sets an attribute through a descriptor, or through the name in the /proc folder of the directory's descriptor.
+/// Most kernels have no `setxattrat`. The last part of such a path is not followed.
 fn set_xattr(
     dir: BorrowedFd<'_>,
     name: &OsStr,
@@ -170,7 +170,8 @@ fn name_of<'e>(entry: &'e Entry<'_>) -> &'e OsStr {
     OsStr::from_bytes(entry.path.last().map_or(&[], Vec::as_slice))
 }
 
-/// Puts what failed in a single entry among its losses: others may still work. A full disk ends the extraction.
+/// Records the failure of a single entry as a loss, because other entries can still succeed. A full disk ends the
+/// extraction.
 fn one_loss(error: rustix::io::Errno, what: &str) -> io::Result<Vec<String>> {
     let error = io::Error::from(error);
     match error.kind() {
@@ -189,7 +190,7 @@ impl Target for DirectoryTarget {
         let name = name_of(entry);
         let made = fs::mkdirat(self.current(), name, Mode::RWXU);
         match made {
-            // A directory that is there is filled; anything else in its place is not.
+            // An existing directory is filled; any other existing file is an error.
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
@@ -284,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Permissions and losses of a program of an owner that is extracted.
+    /// Permissions and losses of an extracted program with this owner.
     fn program(owner: (u32, u32), owners: bool) -> (u32, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         let mut target = DirectoryTarget::new(folder.path(), owners).unwrap();

@@ -1,7 +1,7 @@
-//! Taking a filesystem out of an image: into a directory, or as a tar with every attribute.
+//! Extraction of a filesystem from an image: into a directory, or as a tar with all attributes.
 //!
-//! Anything that cannot be restored bit for bit is listed, never dropped in silence. Names come from the image and are hostile: a
-//! [`Target`] gets them one by one, so that nothing can be written outside of it.
+//! Each property that cannot be restored exactly is reported. Names in the image are hostile: a [`Target`] gets them
+//! one by one, so that no file is written outside of it.
 
 #[cfg(not(target_family = "wasm"))]
 mod all;

@@ -11,10 +11,11 @@ pub const fn has_reader(part: &Part) -> bool {
     part.kind.has_reader()
 }
 
-/// Extracts the files of a part; `None` where its format has no reader. Parts that are images of their own are opened by their offset.
+/// Extracts the files of a part; `None` if its format has no reader. Parts that are images themselves are opened at
+/// their offset.
 ///
 /// # Errors
-/// The file cannot be read, the part is damaged, the target cannot be written, or there is more than the limits allow.
+/// The file cannot be read, the part is damaged, the target cannot be written, or a limit is exceeded.
 pub fn extract_part(
     image: &Image,
     part: &Part,

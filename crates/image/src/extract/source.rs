@@ -1,4 +1,4 @@
-//! Where an extraction comes from.
+//! Sources of an extraction.
 
 use floatgate_stack::fs::{
     Attributes, BLOCK_BYTES, Compression, DirEntry, Error, FileFlags, FileSystem, FileType, NodePos,
@@ -8,20 +8,20 @@ use floatgate_stack::fs::{
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// Name: any bytes.
+    /// Bytes of the name, which can have any value.
     pub name: Vec<u8>,
-    /// The inode it stands for.
+    /// Inode of the name.
     pub inode: u32,
-    /// The type of that, as the name has it.
+    /// File type that the name states.
     pub file_type: FileType,
-    /// Reason for which the entry may not be what was there.
+    /// Reason why the entry may differ from the original.
     pub doubt: Option<&'static str>,
 }
 
 /// Names and values of extended attributes.
 pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A filesystem that can be damaged anywhere: what is damaged does not keep the rest from being read.
+/// A filesystem that can be damaged anywhere. Damaged parts do not prevent reads of other parts.
 pub trait Source {
     /// The root directory.
     fn root(&self) -> u32;
@@ -29,10 +29,10 @@ pub trait Source {
     /// Attributes of an inode.
     ///
     /// # Errors
-    /// It is damaged or not there.
+    /// The inode is damaged or missing.
     fn attributes(&mut self, inode: u32) -> Result<Attributes, Error>;
 
-    /// The names in a directory that can be read, and what is wrong with the others.
+    /// Readable names of a directory, and the damage of other names.
     fn names(&mut self, directory: u32) -> (Vec<Name>, Vec<String>);
 
     /// Reason for which an encrypted file is not decrypted, where keys were given.
@@ -44,25 +44,25 @@ pub trait Source {
     /// Losses of a file, certain or possible, that were not reported yet.
     fn lost(&mut self, inode: u32) -> Vec<String>;
 
-    /// A directory of files whose names are lost; it stands in none. Asked for after all others.
+    /// Directory of files whose names are lost, which is in no other directory. It is requested after all others.
     fn nameless(&mut self, taken: &dyn Fn(&[u8]) -> bool) -> Option<Name>;
 
-    /// The extended attributes that can be read, and what is wrong with the others.
+    /// Readable extended attributes, and the damage of others.
     fn xattrs(&mut self, inode: u32) -> (Xattrs, Vec<String>);
 
-    /// The target of a symbolic link.
+    /// Target of a symbolic link.
     ///
     /// # Errors
     /// It is damaged.
     fn read_link(&mut self, inode: u32) -> Result<Vec<u8>, Error>;
 
-    /// Blocks of a file that hold data, in order, from `block` on, at most `max`, and where they stand.
+    /// Blocks of a file with data, in order, from `block` on and at most `max`, with their positions.
     ///
     /// # Errors
-    /// It is not known where they are.
+    /// The positions are unknown.
     fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, NodePos)>, Error>;
 
-    /// Reads a block; what lies behind its end is zeros.
+    /// Reads a block; bytes after its end are zeros.
     ///
     /// # Errors
     /// It is damaged.
@@ -75,7 +75,7 @@ pub trait Source {
     ) -> Result<(), Error>;
 }
 
-/// A mounted filesystem as a source: what is damaged is left out and told.
+/// A mounted filesystem as a source; damaged parts are omitted and reported.
 pub struct FileSystemSource<'f>(pub &'f mut dyn FileSystem);
 
 impl Source for FileSystemSource<'_> {
@@ -132,7 +132,7 @@ impl Source for FileSystemSource<'_> {
     }
 }
 
-/// The extended attributes of a file that can be read, and what is wrong with the others.
+/// Readable extended attributes of a file, and the damage of others.
 pub(crate) fn readable_xattrs(fs: &mut dyn FileSystem, inode: u32) -> (Xattrs, Vec<String>) {
     let (names, damage) = match fs.readable_xattrs(inode) {
         Ok(found) => found,
@@ -152,7 +152,7 @@ pub(crate) fn readable_xattrs(fs: &mut dyn FileSystem, inode: u32) -> (Xattrs, V
     (xattrs, lost)
 }
 
-/// Entries of a directory as names.
+/// Entries of a directory, as names.
 pub(crate) fn names_of(entries: Vec<DirEntry>) -> Vec<Name> {
     let name = |entry: DirEntry| Name {
         name: entry.name,
@@ -163,7 +163,7 @@ pub(crate) fn names_of(entries: Vec<DirEntry>) -> Vec<Name> {
     entries.into_iter().map(name).collect()
 }
 
-/// Attributes of a file whose inode is lost: readable by everybody, and as long as its data.
+/// Attributes of a file without an inode: readable for all users, and with the size of its data.
 pub(crate) fn without_inode(inode: u32, file_type: FileType, size: u64) -> Attributes {
     let (kind, permissions) = match file_type {
         FileType::Directory => (0o040_000, 0o755),

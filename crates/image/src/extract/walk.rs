@@ -1,4 +1,4 @@
-//! Going through a filesystem, directories before what they hold.
+//! Walk through a filesystem, in which directories come before their entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ const ENCRYPTED_DIRECTORY: &str = "the directory is encrypted: it is restored as
 /// Name of the attribute that says how a file is encrypted.
 const ENCRYPTION_CONTEXT: &[u8] = b"c";
 
-/// Blocks that are listed at a time to find the end of a file.
+/// Number of blocks that are listed at a time to find the end of a file.
 const BATCH: usize = 4096;
 
 struct Walk<'w> {
@@ -30,29 +30,29 @@ struct Walk<'w> {
     limits: &'w ExtractLimits,
     progress: &'w dyn Fn(u64),
     path: Vec<Vec<u8>>,
-    /// Directories that were entered.
+    /// Directories that the walk has entered.
     entered: Entered,
-    /// Inodes with several names: the first one.
+    /// First name of each inode with several names.
     first_names: BTreeMap<u32, Vec<Vec<u8>>>,
-    /// Those of them that were not restored bit for bit.
+    /// Those inodes with several names that were not restored exactly.
     damaged: BTreeSet<u32>,
-    /// Memory for contents.
+    /// Buffer for contents.
     buffer: Vec<u8>,
     done: Extracted,
 }
 
-/// A directory whose names are being gone through.
+/// A directory that the walk is in.
 struct Level {
     attributes: Attributes,
     xattrs: Xattrs,
-    /// The last name first.
+    /// Names in reverse order.
     names: Vec<Name>,
-    /// Its own name is encrypted: the target does not have it.
+    /// True if the name of the directory is encrypted, so that the target does not have it.
     encrypted: bool,
 }
 
-/// Extracts the whole filesystem, entries of a directory in the order of their names. `progress` gets the
-/// number of bytes done after each file.
+/// Extracts the whole filesystem; the entries of a directory are in the order of their names. `progress` gets the
+/// number of processed bytes after each file.
 ///
 /// # Errors
 /// The target cannot be written, or there are more entries than the limit.
@@ -108,7 +108,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Says that something is lost, once: a name and its inode can have the same doubts.
+    /// Reports a loss once, because a name and its inode can have the same damage.
     fn report_loss(&mut self, what: impl Into<String>) {
         let loss = Loss::new(&self.path, what);
         let mut of_path = self.done.losses.iter().rev().take_while(|other| other.path == loss.path);
@@ -129,7 +129,7 @@ impl Walk<'_> {
         problems.into_iter().for_each(|what| self.report_loss(what));
     }
 
-    /// Losses of an inode that the source knows; it reports them once.
+    /// Reports the losses of an inode that the source found; the source returns them only once.
     fn report_losses_of(&mut self, inode: u32) {
         let lost = self.source.lost(inode);
         self.report_losses(lost);
@@ -145,7 +145,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// One name, perhaps an encrypted one; a level if it is a directory's. `again`: the next name is the same.
+    /// Visits a name, which may be encrypted. Returns the level of a directory. `again` is true if the next name is
+    /// the same.
     fn visit(&mut self, name: Name, again: bool, encrypted: bool) -> Result<Option<Level>, ExtractError> {
         let Name { name, inode, file_type, doubt } = name;
         self.path.push(name);
@@ -171,7 +172,7 @@ impl Walk<'_> {
         Ok(level)
     }
 
-    /// An encrypted name: it is lost, and so is all below it.
+    /// Visits an encrypted name, which is lost with all entries below it.
     fn visit_encrypted(&mut self, inode: u32, file_type: FileType) -> Option<Level> {
         self.report_encrypted(inode, ENCRYPTED);
         if file_type != FileType::Directory {
@@ -215,7 +216,7 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// The attributes of an inode, or those assumed for a file without one; `None` if there are none.
+    /// Attributes of an inode, or assumed attributes for a file without one; `None` if there are none.
     fn attributes_of(&mut self, inode: u32, file_type: FileType) -> Option<Attributes> {
         let error = match self.source.attributes(inode) {
             Ok(attributes) => return Some(attributes),
@@ -231,7 +232,7 @@ impl Walk<'_> {
         Some(without_inode(inode, file_type, size))
     }
 
-    /// End of the last block of a file, bytes.
+    /// End of a file's last block, bytes.
     fn data_end(&mut self, inode: u32) -> u64 {
         let mut last = None;
         while let Ok(blocks) = self.source.blocks(inode, last.map_or(0, |last: u32| last + 1), BATCH) {
@@ -241,7 +242,7 @@ impl Walk<'_> {
         last.map_or(0, |last| (u64::from(last) + 1) * u64::from(BLOCK_BYTES))
     }
 
-    /// True when a directory can be entered; if not, it is a loss.
+    /// True if a directory can be entered; otherwise it is a loss.
     fn may_enter(&mut self, attributes: &Attributes) -> bool {
         let entered = self.entered.enter(attributes.inode, self.path.len());
         if let Err(refused) = entered {
@@ -271,7 +272,7 @@ impl Walk<'_> {
         Ok(Some(Level { attributes, xattrs, names, encrypted: false }))
     }
 
-    /// Names in a directory, the last one first.
+    /// Names of a directory in reverse order.
     fn names(&mut self, directory: u32) -> Vec<Name> {
         let (mut names, damage) = self.source.names(directory);
         self.report_losses(damage);
@@ -361,7 +362,7 @@ impl Walk<'_> {
                 }
                 Err(error) => {
                     self.report_loss(format!("the target of the link: {error}"));
-                    // Its other names are lost as well.
+                    // The other names of the file are lost as well.
                     self.first_names.remove(&attributes.inode);
                     return Ok(());
                 }
@@ -373,9 +374,9 @@ impl Walk<'_> {
         self.losses(outcome)
     }
 
-    /// Extended attributes; those that cannot be read are losses.
+    /// Extended attributes; unreadable ones are losses.
     fn xattrs(&mut self, attributes: &Attributes) -> Xattrs {
-        // Most files have none, and the list costs a look into the index.
+        // Most files have no attributes, and listing them requires a lookup in the index.
         if attributes.xattr_count == 0 {
             return Vec::new();
         }

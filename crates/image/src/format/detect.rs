@@ -1,4 +1,5 @@
-//! Where images of all formats are in a file: with OOB between the pages or without, at its start or somewhere inside.
+//! Search for images of all formats in a file: with or without OOB between the pages, at the start or at another
+//! offset.
 
 use floatgate_media::jffs2::Header;
 use floatgate_media::ubi::EC_MAGIC;
@@ -14,13 +15,13 @@ use crate::ImageError;
 use crate::format::magic::{HEAD_BYTES, format_inside, format_of, is_compressed, swapped};
 use crate::pages::{FlashSizes, PageShape};
 
-/// Bytes of a file that are looked at together.
+/// Number of bytes of a file that are examined at a time.
 const CHUNK: usize = 4 << 20;
 
-/// Largest LEB that is believed, bytes.
+/// Size of the largest LEB that is accepted, bytes.
 const MAX_LEB_BYTES: u32 = 64 << 20;
 
-/// Looks through a whole file for images. Those that begin first come first; none lies inside another.
+/// Searches a whole file for images. They are sorted by their offsets, and none is inside another.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -28,7 +29,7 @@ pub fn detect(store: &mut dyn Store) -> Result<Vec<ImageLocation>, ImageError> {
     detect_sized(store, &FlashSizes::default())
 }
 
-/// As [`detect`], where the user states sizes of the flash.
+/// As [`detect`], with sizes of the flash that the user states.
 ///
 /// # Errors
 /// As [`detect`]; an image of another size.
@@ -40,7 +41,7 @@ pub(crate) fn detect_sized(
     all.iter().map(|found| with_free(store, found, &all, &|_| Vec::new())).collect()
 }
 
-/// As [`detect_sized`], with the pages that the OOB was taken out of, if there was some.
+/// As [`detect_sized`], also with the layout of the pages if OOB was removed.
 pub(crate) fn detect_in_pages(
     store: &mut dyn Store,
     pages: Option<PageShape>,
@@ -55,14 +56,15 @@ pub(crate) fn detect_in_pages(
         found = find(store, &hits, pages, sizes)?;
     }
     let peb_bytes = sizes.peb_bytes;
-    // Of several images it is the size of one.
+    // With several images, the stated size may be the size of one of them.
     if found.iter().all(|found| found.require_block_bytes(peb_bytes).is_err()) {
         found.iter().try_for_each(|found| found.require_block_bytes(peb_bytes))?;
     }
     Ok(found)
 }
 
-/// Adds what there is of JFFS2. Where one overlaps with another format the first holds the other one as data of a file.
+/// Adds the JFFS2 images. If one overlaps with an image of another format, the image with the lower offset contains
+/// the other as data of a file.
 fn with_jffs2(
     store: &mut dyn Store,
     mut found: Vec<ImageLocation>,
@@ -72,7 +74,7 @@ fn with_jffs2(
     let mut all = jffs2::detect::find(store, pages, sizes)?;
     let mut head = vec![0; HEAD_BYTES];
     store.read_at(0, &mut head).map_err(ImageError::Store)?;
-    // What does not become smaller stands in a compressed file as it was.
+    // Incompressible data is stored unchanged in a compressed file.
     all.retain(|jffs2| jffs2.offset >= FORMAT_STEP as u64 || !is_compressed(&head));
     all.retain(|jffs2| !found.iter().any(|other| other.holds(jffs2.offset)));
     found.retain(|other| !all.iter().any(|jffs2| jffs2.holds(other.offset)));
@@ -107,10 +109,10 @@ fn find(
     Ok(found)
 }
 
-/// Bytes of the shortest image: two nodes of a JFFS2, of which one may be no more than a header.
+/// Size of the shortest image, bytes: two JFFS2 nodes, one of which may consist of a header.
 const IMAGE_MIN: u64 = 2 * Header::SIZE as u64;
 
-/// Error for a file in which nothing was found.
+/// Error for a file without any image.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -139,15 +141,15 @@ pub(crate) fn explain(store: &mut dyn Store) -> Result<ImageError, ImageError> {
     })
 }
 
-/// Bytes between two places where another format is looked for: all formats begin at a page.
+/// Distance in bytes between offsets at which other formats are searched; all formats begin at a page.
 const FORMAT_STEP: usize = 4096;
 
-/// Other formats that are listed.
+/// Largest number of other formats that are listed.
 const FORMATS_MAX: usize = 4;
 
-/// Error for a file without an image: bytes that are swapped, or what else there is.
+/// Error for a file without an image: its bytes are swapped, or it has other contents.
 fn other_contents(store: &mut dyn Store, size: u64) -> Result<ImageError, ImageError> {
-    // A superblock of UBIFS is recognised as a whole.
+    // The buffer must contain a complete superblock of UBIFS.
     let mut head = vec![0; OVERLAP.max(HEAD_BYTES)];
     let mut inside = Vec::new();
     for at in (0..size).step_by(FORMAT_STEP) {
@@ -166,7 +168,7 @@ fn other_contents(store: &mut dyn Store, size: u64) -> Result<ImageError, ImageE
     Ok(if inside.is_empty() { ImageError::Nothing } else { ImageError::OtherFormats(inside) })
 }
 
-/// The byte that a file has nothing but.
+/// Value of all bytes of the file; `None` if they differ.
 fn blank(store: &mut dyn Store, size: u64) -> Result<Option<u8>, ImageError> {
     let mut buffer = vec![0; CHUNK];
     let mut byte = None;
@@ -182,14 +184,14 @@ fn blank(store: &mut dyn Store, size: u64) -> Result<Option<u8>, ImageError> {
     Ok(byte)
 }
 
-/// True when LEBs can be told by a superblock.
+/// True if LEBs can be identified with this superblock.
 const fn is_possible(superblock: &Superblock) -> bool {
     let (leb, unit) = (superblock.leb_bytes, superblock.min_io_bytes);
     leb >= MIN_LEB_BYTES && leb <= MAX_LEB_BYTES && unit.is_power_of_two() && unit >= 8 && unit <= leb
 }
 
-/// True for a byte in the data of a filesystem without UBI: a node begins the LEB that it is in. A superblock can speak of more LEBs
-/// than there are.
+/// True for a byte in the data of a filesystem without UBI: the LEB that contains the byte begins with a node. The
+/// superblock may state more LEBs than exist.
 fn is_data(store: &mut dyn Store, bare: &ImageLocation, at: u64) -> Result<bool, ImageError> {
     let Content::Ubifs(UbifsShape { leb_bytes, .. }) = bare.content else { return Ok(false) };
     let Some(inside) = at.checked_sub(bare.offset).filter(|inside| *inside < bare.len) else {

@@ -10,33 +10,33 @@ use super::ubi::info::UbiInfo;
 use super::ubifs::info::UbifsInfo;
 use crate::words::size;
 
-/// One image.
+/// Description of one image.
 #[derive(Clone, Debug, Serialize)]
 pub struct OneImage {
     /// First byte in the file.
     pub offset: u64,
-    /// Bytes, without the OOB where there is some.
+    /// Length in bytes, without the OOB.
     pub len: u64,
-    /// The UBI device, if it is one.
+    /// The UBI device, if the image is one.
     pub ubi: Option<UbiInfo>,
-    /// The filesystem, if there is no UBI around it.
+    /// The UBIFS, if it is not in a UBI device.
     pub ubifs: Option<UbifsInfo>,
-    /// The filesystem, if it is a JFFS2.
+    /// The JFFS2, if the image is one.
     pub jffs2: Option<Jffs2Info>,
-    /// The filesystem, if it is one that is only read.
+    /// The read-only filesystem, if the image is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeInfo>,
-    /// It is a UBIFS without UBI.
+    /// True for a UBIFS without UBI.
     #[serde(skip)]
     pub bare: bool,
-    /// The file ends within an eraseblock of a UBI device.
+    /// Message if the file ends within an eraseblock of a UBI device.
     pub cut: Option<String>,
-    /// Damage, or the reason for which more cannot be said.
+    /// Damage, or the reason why the description is incomplete.
     pub damage: Option<String>,
 }
 
 impl OneImage {
-    /// An image at its place in the file, whose properties are still unknown.
+    /// Description of an image at an offset of the file, without properties.
     pub(crate) const fn new(offset: u64, len: u64) -> Self {
         Self {
             offset,
@@ -51,7 +51,8 @@ impl OneImage {
         }
     }
 
-    /// Leaves only the volumes of a name or number; false if there is none. `names` gets those of all.
+    /// Removes all volumes except the volume with this name or number; false if there is none. Adds the names of all
+    /// volumes to `names`.
     pub(crate) fn keep_volume(&mut self, wanted: &str, names: &mut Vec<String>) -> bool {
         let Some(ubi) = &mut self.ubi else { return false };
         names.extend(ubi.volumes.iter().map(|volume| volume.name.clone()));

@@ -1,4 +1,5 @@
-//! An image in a file: its place, and its content as plain data. [`Format`](super::Format) is the behaviour of that content.
+//! Location of an image in a file, and its content as plain data. [`Format`](super::Format) is the behaviour of this
+//! content.
 
 use serde::Serialize;
 
@@ -11,23 +12,23 @@ pub use super::ubifs::shape::UbifsShape;
 use crate::error::{ImageError, LebsOnly};
 use crate::pages::PageShape;
 
-/// A stretch of a file with something in it.
+/// Range of a file that contains an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ImageLocation {
-    /// First byte in the file.
+    /// Offset in the file.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
     /// Content of the image.
     #[serde(flatten)]
     pub content: Content,
-    /// Pages with OOB that the image is in: it is read once the OOB is taken out.
+    /// Pages with OOB that contain the image; it is read without the OOB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pages: Option<PageShape>,
-    /// PEBs or eraseblocks in blocks that are marked bad in the OOB of a dump.
+    /// Numbers of PEBs or eraseblocks that are marked bad in the OOB of a dump.
     #[serde(skip)]
     pub bad_pebs: Vec<u32>,
-    /// Changes that put eraseblocks into their places, which missing bytes have shifted.
+    /// Changes that correct the positions of eraseblocks that missing bytes have shifted.
     #[serde(skip)]
     pub splices: Vec<Splice>,
 }
@@ -42,7 +43,7 @@ pub enum Content {
     Ubifs(UbifsShape),
     /// A JFFS2.
     Jffs2(Jffs2Shape),
-    /// A filesystem that is only read.
+    /// A read-only filesystem.
     Tree(TreeShape),
 }
 
@@ -51,12 +52,12 @@ impl ImageLocation {
         Self { offset, len, content, pages: None, bad_pebs: Vec::new(), splices: Vec::new() }
     }
 
-    /// True when a byte of the file is in the image.
+    /// True if the image contains an offset of the file.
     pub(crate) fn holds(&self, at: u64) -> bool {
         (self.offset..self.offset + self.len).contains(&at)
     }
 
-    /// Bytes of a PEB or an eraseblock, in a dump one block; `None` of a UBIFS without UBI.
+    /// Size of a PEB or an eraseblock (in a dump, of one block), bytes; `None` for a UBIFS without UBI.
     pub(crate) const fn block_bytes(&self) -> Option<u32> {
         match &self.content {
             Content::Ubi(shape) => Some(shape.peb_bytes),
@@ -74,7 +75,7 @@ impl ImageLocation {
         }
     }
 
-    /// Refuses a size of PEBs or eraseblocks that was stated and is another one.
+    /// Refuses a stated size of PEBs or eraseblocks that differs from the size in the image.
     pub(crate) fn require_block_bytes(&self, stated: Option<u32>) -> Result<(), ImageError> {
         match (stated, self.block_bytes()) {
             (Some(stated), Some(bytes)) if stated != bytes => {
@@ -85,7 +86,7 @@ impl ImageLocation {
         }
     }
 
-    /// First byte behind the block with this byte, if that is marked bad.
+    /// End of the block with this offset, if the block is marked bad.
     pub(crate) fn end_of_bad(&self, at: u64) -> Option<u64> {
         let bytes = u64::from(self.block_bytes()?);
         let number = at.checked_sub(self.offset)? / bytes;
@@ -93,17 +94,17 @@ impl ImageLocation {
         is_bad.then_some(self.offset + (number + 1) * bytes)
     }
 
-    /// True of formats of bare flash: not of those that are only read, which a map finds by itself.
+    /// True for formats of raw flash; false for read-only formats, which the map finds itself.
     pub(crate) const fn is_flash(&self) -> bool {
         !matches!(self.content, Content::Tree(_))
     }
 
-    /// True of what has volumes: UBI.
+    /// True for UBI, which has volumes.
     pub(crate) const fn has_volumes(&self) -> bool {
         matches!(self.content, Content::Ubi(_))
     }
 
-    /// Refuses a filesystem without UBI where a volume is wanted.
+    /// Refuses a filesystem without UBI if a volume is requested.
     pub(crate) fn require_volume(&self, wanted: Option<&String>) -> Result<(), ImageError> {
         match wanted {
             Some(wanted) if !self.has_volumes() => {
@@ -113,7 +114,7 @@ impl ImageLocation {
         }
     }
 
-    /// Refuses a JFFS2, which has no LEBs, where something of UBI or UBIFS is wanted.
+    /// Refuses a JFFS2 if a structure of UBI or UBIFS is requested, because it has no LEBs.
     pub(crate) const fn require_lebs(&self, what: LebsOnly) -> Result<(), ImageError> {
         match self.content {
             Content::Jffs2(_) => Err(ImageError::NotForJffs2(what)),

@@ -1,4 +1,4 @@
-//! The format at the beginning of a volume or file: UBIFS, or other formats that boards keep on flash.
+//! Format at the start of a volume or file: UBIFS, or other formats that boards have on flash.
 
 use std::fmt;
 
@@ -6,13 +6,14 @@ use floatgate_media::jffs2::{Endian, Header};
 use floatgate_media::ubi::{EcHeader, ReadFlips};
 use floatgate_media::ubifs::{Frame, NODE_MAGIC, NodeType};
 
-/// Where the type of a node stands in it.
+/// Offset of the type in a node.
 const TYPE_AT: usize = 20;
 
-/// LEBs in which a filesystem has nodes always: superblock, master nodes, log.
+/// LEBs in which a filesystem always has nodes: superblock, master nodes, log.
 pub(crate) const FIRST_LEBS: u32 = 4;
 
-/// True when one of the first LEBs begins with a node that UBIFS has there. Another node is data of an image that the volume holds.
+/// True if one of the first LEBs begins with a node that UBIFS has there. Another node belongs to an image in the
+/// volume.
 pub(crate) fn begins_ubifs(lnum: u32, head: &[u8]) -> bool {
     let types: &[NodeType] = match lnum {
         0 => &[NodeType::Superblock],
@@ -23,28 +24,29 @@ pub(crate) fn begins_ubifs(lnum: u32, head: &[u8]) -> bool {
     is_node(head) && head.get(TYPE_AT).is_some_and(is_one)
 }
 
-/// True when a volume holds a UBIFS, perhaps a damaged one: a node begins one of the first LEBs, or, if these are lost, any LEB. `head` reads the beginning of a LEB: no bytes of one that cannot be read, nothing behind the last.
+/// True if a volume contains a UBIFS, even a damaged one: a node begins one of the first LEBs, or any LEB if the
+/// first are lost. `head` reads the start of a LEB: no bytes for an unreadable LEB, and `None` after the last.
 pub(crate) fn holds_ubifs(head: &mut dyn FnMut(u32) -> Option<Vec<u8>>) -> bool {
     let first: Vec<Vec<u8>> = (0..FIRST_LEBS).map_while(&mut *head).collect();
     (0..).zip(&first).any(|(lnum, head)| begins_ubifs(lnum, head))
         || first.iter().all(|head| is_blank(head)) && (0..).map_while(head).any(|head| is_node(&head))
 }
 
-/// True when nothing stands there: all bytes are erased, or overwritten with zeros.
+/// True if all bytes are erased, or overwritten with zeros.
 fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0xFF) || bytes.iter().all(|&byte| byte == 0)
 }
 
-/// True when a node of UBIFS begins a LEB. A LEB smaller than a superblock does not belong to a UBIFS: it
-/// holds data of an image in the volume.
+/// True if a node of UBIFS begins a LEB. A LEB smaller than a superblock does not belong to a UBIFS, but to an image
+/// in the volume.
 pub(crate) fn is_node(head: &[u8]) -> bool {
     head.starts_with(&NODE_MAGIC) && head.len() >= HEAD_BYTES
 }
 
-/// Bytes that are needed to recognise a format: those of a superblock of UBIFS.
+/// Number of bytes that are needed to recognise a format: the size of UBIFS's superblock.
 pub(crate) const HEAD_BYTES: usize = 4096;
 
-/// A format that is recognised and not read.
+/// A format that is recognised, but not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherFormat {
     /// A squashfs filesystem.
@@ -53,13 +55,13 @@ pub enum OtherFormat {
     UBootImage,
     /// A device tree, or a FIT image of U-Boot.
     DeviceTree,
-    /// An ext2, ext3 or ext4.
+    /// An ext2, ext3 or ext4 filesystem.
     Ext,
-    /// An EROFS.
+    /// An EROFS filesystem.
     Erofs,
     /// A cramfs filesystem.
     Cramfs,
-    /// A JFFS2 whose only good part is its magic number.
+    /// A JFFS2 of which only the magic number is good.
     DamagedJffs2,
     /// A kernel for ARM.
     ZImage,
@@ -69,19 +71,19 @@ pub enum OtherFormat {
     Elf,
     /// A boot image of Android.
     AndroidBoot,
-    /// Compressed by gzip.
+    /// Data compressed by gzip.
     Gzip,
-    /// Compressed by xz.
+    /// Data compressed by xz.
     Xz,
-    /// Compressed by zstd.
+    /// Data compressed by zstd.
     Zstd,
-    /// Compressed by bzip2.
+    /// Data compressed by bzip2.
     Bzip2,
-    /// Compressed by LZ4.
+    /// Data compressed by LZ4.
     Lz4,
     /// A tar archive.
     Tar,
-    /// The end of the firmware of an OpenWrt that was never started.
+    /// End of an OpenWrt firmware before its first boot.
     OverlayMark,
 }
 
@@ -116,7 +118,7 @@ impl OtherFormat {
         matches!(self, Self::Gzip | Self::Xz | Self::Zstd | Self::Bzip2 | Self::Lz4)
     }
 
-    /// True when the magic number is long enough to be believed in the middle of a file.
+    /// True if the magic number is long enough to be accepted within a file.
     const fn is_told_inside(self) -> bool {
         matches!(
             self,
@@ -138,7 +140,7 @@ impl fmt::Display for OtherFormat {
     }
 }
 
-/// A format, where its magic number stands, and what that is.
+/// A format, the offset of its magic number, and the magic number.
 type Magic = (OtherFormat, usize, &'static [u8]);
 
 const FORMATS: [Magic; 20] = [
@@ -161,21 +163,23 @@ const FORMATS: [Magic; 20] = [
     (OtherFormat::Bzip2, 0, b"BZh"),
     (OtherFormat::Lz4, 0, &[0x04, 0x22, 0x4D, 0x18]),
     (OtherFormat::Tar, 257, b"ustar"),
-    // OpenWrt: nothing of the overlay is there, and the first boot makes a JFFS2 from here on (libfstools, `jffs2_mark`).
+    // OpenWrt: the overlay does not exist yet, and the first boot creates a JFFS2 from here on (libfstools,
+    // `jffs2_mark`).
     (OtherFormat::OverlayMark, 0, &[0xDE, 0xAD, 0xC0, 0xDE]),
 ];
 
-/// True when a compressed file begins.
+/// True if these bytes begin a compressed file.
 pub(crate) fn is_compressed(head: &[u8]) -> bool {
     format_of(head).is_some_and(OtherFormat::is_compressed)
 }
 
-/// The format that begins with these bytes in the middle of a file.
+/// Format that begins with these bytes within a file.
 pub(crate) fn format_inside(head: &[u8]) -> Option<OtherFormat> {
     format_of(head).filter(|format| format.is_told_inside())
 }
 
-/// Size of the groups in which bytes were swapped, as some programmers and 16-bit buses leave them, and what is seen with each put right: a header with a good CRC.
+/// Size of the groups in which bytes were swapped by a programmer or a 16-bit bus, and the structure with a good CRC
+/// that appears after the correction.
 pub(crate) fn swapped(head: &[u8]) -> Option<(usize, &'static str)> {
     [2, 4].into_iter().find_map(|group| {
         let right: Vec<u8> = head.chunks_exact(group).flat_map(|bytes| bytes.iter().rev().copied()).collect();
@@ -190,7 +194,7 @@ pub(crate) fn swapped(head: &[u8]) -> Option<(usize, &'static str)> {
     })
 }
 
-/// The format that begins with these bytes, if it is known and not UBIFS.
+/// Format that begins with these bytes, if it is known and not UBIFS.
 pub(crate) fn format_of(head: &[u8]) -> Option<OtherFormat> {
     let begins = |&&(_, at, magic): &&Magic| head.get(at..).is_some_and(|rest| rest.starts_with(magic));
     FORMATS.iter().find(begins).map(|format| format.0)

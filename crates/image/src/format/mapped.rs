@@ -1,4 +1,4 @@
-//! LEBs at known bytes of a store, as a volume that can be read.
+//! LEBs at known offsets of a store, as a readable volume.
 
 use floatgate_mtd::Instant;
 use floatgate_stack::{Store, Volume, VolumeError, VolumeFault, VolumeGeometry};
@@ -6,7 +6,7 @@ use floatgate_stack::{Store, Volume, VolumeError, VolumeFault, VolumeGeometry};
 use super::ubi::shape::max_write_bytes;
 use super::ubifs::shape::UbifsShape;
 
-/// LEBs, each at a byte of a store. A LEB without a place, or behind the last, reads as erased.
+/// LEBs with their offsets in a store. A LEB without an offset, or after the last, reads as erased.
 #[derive(Clone, Debug)]
 pub(crate) struct MappedVolume<S> {
     store: S,
@@ -20,7 +20,7 @@ impl<S: Store> MappedVolume<S> {
         Self { store, geometry, places, now: Instant::ZERO }
     }
 
-    /// An image without UBI.
+    /// Volume of an image without UBI.
     pub(crate) fn bare(store: S, len: u64, shape: &UbifsShape) -> Self {
         let UbifsShape { leb_bytes, min_io_bytes } = *shape;
         let lebs = u32::try_from(len.div_ceil(u64::from(leb_bytes.max(1)))).unwrap_or(u32::MAX);
@@ -36,18 +36,18 @@ impl<S: Store> MappedVolume<S> {
         Self::new(store, geometry, places)
     }
 
-    /// The byte of the store where a LEB is.
+    /// Offset of a LEB in the store.
     pub(crate) fn place(&self, lnum: u32) -> Option<u64> {
         self.places.get(lnum as usize).copied().flatten()
     }
 
-    /// LEBs behind the end: such whose number is not known.
+    /// LEBs after the end, whose real numbers are unknown.
     pub(crate) fn nameless(&self) -> std::ops::Range<u32> {
         let end = self.geometry.lebs;
         end..end.max(u32::try_from(self.places.len()).unwrap_or(end))
     }
 
-    /// Gives the store back.
+    /// Returns the store.
     pub(crate) fn into_store(self) -> S {
         self.store
     }

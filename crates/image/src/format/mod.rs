@@ -1,7 +1,8 @@
-//! Formats of images. Each has a folder; [`location::Content`] lists them, and [`detect`] looks for them.
+//! Formats of images. Each format has a folder; [`location::Content`] lists them, and [`detect`] searches for them.
 //!
-//! A format imports what lies below it (an open image, reports, pages, errors). What opens, checks, repairs, extracts and describes images
-//! stands above, and sees [`Format`] only. Code that works for any filesystem is written against `stack::fs` and stands there, too.
+//! A format uses the layers below it: an open image, reports, pages, errors. The code that opens, checks, repairs,
+//! extracts and describes images is above the formats, and uses only [`Format`]. Code for any filesystem uses
+//! `stack::fs`, and is also above.
 
 pub(crate) mod detect;
 pub(crate) mod info;
@@ -31,14 +32,15 @@ use crate::selection::Chosen;
 use crate::write_back::WriteBack;
 use floatgate_host::output::Output;
 
-/// Operations on an image of one format. The shape that [`Content`] holds implements them.
+/// Operations on an image of one format. The shapes in [`Content`] implement them.
 ///
-/// Methods with a default matter to some formats only: those with volumes, with clean markers in the OOB, or that are recovered.
+/// Methods with a default apply only to some formats: those with volumes, with clean markers in the OOB, or with a
+/// recovery.
 pub(crate) trait Format {
     /// Name of the format, for a list of images.
     fn kind(&self) -> &'static str;
 
-    /// The way in which it is written to flash.
+    /// Method by which the image is written to flash.
     fn write_back(&self) -> WriteBack;
 
     /// Layer of findings about the pages of a dump with OOB.
@@ -46,42 +48,44 @@ pub(crate) trait Format {
         Layer::Ubi
     }
 
-    /// True when its eraseblocks show that no OOB is between the pages of its `len` bytes.
+    /// True if the eraseblocks show that no OOB is between the pages of the `len` bytes.
     fn has_plain_blocks(&self, _len: u64) -> bool {
         false
     }
 
-    /// Clean marker that Linux writes into the OOB of an eraseblock that it has erased.
+    /// Clean marker that Linux writes to the OOB of an erased eraseblock.
     fn clean_marker(&self) -> Option<[u8; CLEAN_MARKER_BYTES]> {
         None
     }
 
-    /// True when only nodes tell where it begins and ends, so that a repair can change how many images a file seems to have.
+    /// True if only nodes show the start and the end of an image, so that a repair can change the number of images in
+    /// a file.
     fn is_told_by_nodes(&self) -> bool {
         false
     }
 
-    /// Mounts its filesystem, to be written if the image was opened for that.
+    /// Mounts the filesystem, for writing if the image was opened for writing.
     ///
     /// # Errors
-    /// Damage, or no filesystem; one that needs recovery, unless `recover` allows it or nothing is to be written.
+    /// Damage, no filesystem, or a filesystem that needs recovery, unless `recover` allows it or the mount is
+    /// read-only.
     fn mount(&self, chosen: Chosen<'_>, recover: bool, behaviour: Behaviour) -> Result<ImageFs, ImageError>;
 
-    /// Losses that no checksum shows when the files of the filesystem that is meant are read.
+    /// Losses that no checksum shows when the files of the selected filesystem are read.
     ///
     /// # Errors
-    /// The file cannot be read; several volumes and none chosen.
+    /// The file cannot be read, or there are several volumes and none is selected.
     fn unverified_losses(&self, _chosen: Chosen<'_>) -> Result<Vec<Loss>, ImageError> {
         Ok(Vec::new())
     }
 
-    /// Sizes between which it can grow; `None` if something else follows it.
+    /// Smallest and largest size to which the filesystem can grow; `None` if other data follows it.
     ///
     /// # Errors
-    /// No filesystem; the file cannot be read.
+    /// No filesystem, or the file cannot be read.
     fn growth(&self, chosen: Chosen<'_>, recover: bool) -> Result<Option<Growth>, ImageError>;
 
-    /// The filesystem as it is read before a recovery that gives files up.
+    /// Filesystem before a recovery that removes files.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -89,12 +93,12 @@ pub(crate) trait Format {
         Ok(None)
     }
 
-    /// True when its writes can go to the file in their order, as a power cut leaves nothing that it does not recover from.
+    /// True if writes can go to the file in their order, because the format recovers from every power cut.
     fn is_changed_in_place(&self) -> bool {
         false
     }
 
-    /// Byte where the file ends with these changes at most.
+    /// Largest possible end of the file after these changes.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -102,10 +106,10 @@ pub(crate) trait Format {
         Ok(u64::MAX)
     }
 
-    /// Completes a change of an image that is unmounted again, before it is written.
+    /// Completes a change of an unmounted image before it is written.
     ///
     /// # Errors
-    /// It cannot be used any more; the file cannot be read.
+    /// The image is no longer usable, or the file cannot be read.
     fn end_change(
         &self,
         _image: &Image,
@@ -115,30 +119,30 @@ pub(crate) trait Format {
         Ok(())
     }
 
-    /// Describes it.
+    /// Describes the image.
     ///
     /// # Errors
     /// The file cannot be read. Damage is part of the description.
     fn info(&self, chosen: Chosen<'_>, one: &mut OneImage) -> Result<(), ImageError>;
 
-    /// Adds what is wrong with it to a report.
+    /// Adds the findings about the image to a report.
     ///
     /// # Errors
-    /// The file cannot be read; a volume that is chosen is not there.
+    /// The file cannot be read, or the selected volume does not exist.
     fn check(&self, chosen: Chosen<'_>, report: &mut CheckReport) -> Result<(), ImageError>;
 
-    /// Recovers a copy of the image in the output as Linux would, by mounting it.
+    /// Recovers a copy of the image in the output by mounting it, as Linux does.
     ///
     /// # Errors
-    /// It cannot be recovered in that way; failures of the files.
+    /// The image cannot be recovered in this way, or a failure of the files.
     fn recover(&self, _image: &Image, _found: &ImageLocation, _output: &Output) -> Result<(), ImageError> {
         Err(ImageError::Nothing)
     }
 
-    /// Makes a copy of the damaged image in the output clean, and lists what is lost.
+    /// Repairs a copy of the damaged image in the output, and lists the losses.
     ///
     /// # Errors
-    /// No room, failures of the files.
+    /// No space, or a failure of the files.
     fn repair(
         &self,
         image: &Image,
@@ -147,7 +151,7 @@ pub(crate) trait Format {
         saved: &mut Saved,
     ) -> Result<Method, ImageError>;
 
-    /// Losses beside those of its filesystems.
+    /// Losses outside the filesystems of the image.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -155,56 +159,57 @@ pub(crate) trait Format {
         Ok(Vec::new())
     }
 
-    /// Finds what an extraction takes out of it.
+    /// Prepares an extraction of the image.
     ///
     /// # Errors
-    /// Nothing is left of it; the host's.
+    /// No part of the image is readable, or the host reports an error.
     fn extraction(&self, chosen: Chosen<'_>) -> Result<Box<dyn Extracting>, ImageError>;
 
-    /// As [`extraction`](Self::extraction), as it was at an earlier moment.
+    /// As [`extraction`](Self::extraction), in the state at an earlier point in time.
     ///
     /// # Errors
-    /// As [`extraction`](Self::extraction); a moment of another format.
+    /// As [`extraction`](Self::extraction), or a point in time of another format.
     fn extraction_at(&self, chosen: Chosen<'_>, at: At) -> Result<Box<dyn Extracting>, ImageError>;
 
-    /// Lists all nodes of files that are still there.
+    /// Lists all remaining nodes of files.
     ///
     /// # Errors
-    /// No filesystem; the file cannot be read.
+    /// No filesystem, or the file cannot be read.
     fn history(&self, chosen: Chosen<'_>) -> Result<Vec<Revision>, ImageError>;
 
     /// Nodes or headers, field by field.
     ///
     /// # Errors
-    /// They are not there; the file cannot be read.
+    /// They do not exist, or the file cannot be read.
     fn dump(&self, chosen: Chosen<'_>, wanted: &DumpTarget) -> Result<Vec<Dumped>, ImageError>;
 
-    /// Refuses a byte where no structure begins, if it is known that one has to.
+    /// Refuses an offset at which no structure begins, if the format has a structure at known offsets only.
     ///
     /// # Errors
-    /// It is known.
+    /// No structure begins there.
     fn require_node(&self, _at: u64) -> Result<(), ImageError> {
         Ok(())
     }
 
-    /// The volume that is meant, as LEBs.
+    /// The selected volume, as LEBs.
     ///
     /// # Errors
-    /// It has no LEBs; several volumes and none chosen; damage; the file cannot be read.
+    /// The format has no LEBs, several volumes exist and none is selected, the image is damaged, or the file cannot
+    /// be read.
     fn volume(&self, chosen: Chosen<'_>) -> Result<Box<dyn Volume>, ImageError>;
 
-    /// Names of the volumes beside the one that is meant.
+    /// Names of the volumes that are not selected.
     ///
     /// # Errors
-    /// Several volumes and none chosen; damage.
+    /// Several volumes exist and none is selected, or the image is damaged.
     fn other_volumes(&self, _chosen: Chosen<'_>) -> Result<Vec<String>, ImageError> {
         Ok(Vec::new())
     }
 
-    /// Writes the bytes of the volume that is meant, without volumes all of the image.
+    /// Writes the bytes of the selected volume, or without volumes those of the whole image.
     ///
     /// # Errors
-    /// Several volumes and none chosen; damage; the host's.
+    /// Several volumes exist and none is selected, the image is damaged, or the host reports an error.
     fn read_raw(&self, chosen: Chosen<'_>, out: &mut dyn Write) -> Result<RawVolume, ImageError> {
         let Chosen { image, found, .. } = chosen;
         let bytes = copy(&*image.store()?, found, out)?;
@@ -213,7 +218,7 @@ pub(crate) trait Format {
 }
 
 impl ImageLocation {
-    /// The format of the content.
+    /// Format of the content.
     pub(crate) fn format(&self) -> &dyn Format {
         match &self.content {
             Content::Ubi(shape) => shape,
@@ -224,12 +229,12 @@ impl ImageLocation {
     }
 }
 
-/// The header or node that begins with these bytes, if that can be told.
+/// Header or node that begins with these bytes, if it is recognised.
 pub(crate) fn structure(bytes: &[u8]) -> Option<Dumped> {
     ubi::dump::of_header(bytes).or_else(|| jffs2::dump::of_node(bytes))
 }
 
-/// A node of UBIFS that begins with these bytes, with its damage if it is not valid.
+/// UBIFS node that begins with these bytes, with its damage if it is not valid.
 pub(crate) fn any_node(bytes: &[u8]) -> Dumped {
     ubifs::dump::of_node(bytes)
 }

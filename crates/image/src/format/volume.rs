@@ -1,4 +1,4 @@
-//! The volume of a UBIFS, however damaged it and the device around it are: one of a UBI device, or an image without UBI.
+//! Volume of a UBIFS, damaged or not: a volume of a UBI device, or an image without UBI.
 
 use std::ops::Range;
 
@@ -16,13 +16,13 @@ use crate::image::Origin;
 use crate::selection::Chosen;
 use crate::words::show_name;
 
-/// A volume of an image as LEBs, and its headers if there is UBI.
+/// A volume of an image as LEBs, with its headers if there is UBI.
 pub(crate) type Opened = (MappedVolume<Box<dyn Store>>, Option<Device>, Origin);
 
-/// Opens the volume that is meant, whatever is wrong with it: the one that was named, or the only one.
+/// Opens the selected volume, damaged or not: the named volume, or the only one.
 ///
 /// # Errors
-/// There is none, or there are several.
+/// There is no volume, or there are several.
 pub(crate) fn open_volume(chosen: Chosen<'_>) -> Result<Opened, ImageError> {
     let Chosen { image, found, selection } = chosen;
     found.require_lebs(LebsOnly::Contents)?;
@@ -36,7 +36,7 @@ pub(crate) fn open_volume(chosen: Chosen<'_>) -> Result<Opened, ImageError> {
         device.survey.volumes().map(|(id, record)| (id, show_name(record.name()))).collect();
     let mut last: Option<(u32, MappedVolume<Vec<u8>>)> = None;
     let id = choose_filesystem(&volumes, selection, &mut |id, lnum| {
-        // Looked up once: a volume can have many LEBs.
+        // The lookup is cached, because a volume can have many LEBs.
         let known = last.take().filter(|(known, _)| *known == id);
         let (_, volume) =
             last.insert(known.unwrap_or_else(|| (id, device.volume(Vec::new(), id, Mapping::Linux))));
@@ -55,17 +55,17 @@ pub(crate) fn open_volume(chosen: Chosen<'_>) -> Result<Opened, ImageError> {
 /// A volume whose filesystem may be damaged.
 pub(crate) struct DamagedVolume {
     pub(crate) volume: Box<dyn Volume>,
-    /// LEBs behind the end of the volume: such whose number is not known.
+    /// LEBs after the end of the volume, whose real numbers are unknown.
     pub(crate) nameless: Range<u32>,
-    /// Damage of the device around it.
+    /// Damage of the device that contains the volume.
     pub(crate) damage: Vec<AttachFault>,
 }
 
 impl DamagedVolume {
-    /// The volume that is meant, for reading, whatever is damaged in it and in the device around it.
+    /// Opens the selected volume for reading, even if the volume or its device is damaged.
     ///
     /// # Errors
-    /// Several volumes and none chosen; nothing is left of the device; the file cannot be read.
+    /// Several volumes exist and none is selected, no part of the device is readable, or the file cannot be read.
     pub(crate) fn open(chosen: Chosen<'_>) -> Result<Self, ImageError> {
         let Chosen { image, found, selection } = chosen;
         let mut store: Box<dyn Store> = Box::new(Window::new(image.store()?, found.offset, found.len));

@@ -1,11 +1,12 @@
-//! Commands that advice and findings consist of.
+//! Commands in advice and findings.
 
 use crate::pages::PageShape;
 use crate::part::Part;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Advice, Command, CommandLine, CommandOption};
 
-/// Advice for what stands around an image, which is a part of the file: `over` are the eraseblocks that the image has up to the end of the file.
+/// Advice about data around an image that is a part of the file. `over` is the number of eraseblocks of the image up
+/// to the end of the file.
 pub(crate) fn cuts_out(own: Part, over: Option<u32>) -> Advice {
     let advice = advice! { own.dd(), " cuts out what is left of it" };
     match over {
@@ -14,13 +15,13 @@ pub(crate) fn cuts_out(own: Part, over: Option<u32>) -> Advice {
     }
 }
 
-/// The command that writes the data of a dump without its OOB, as they were read.
+/// Command that writes the data of a dump without OOB and without corrections.
 pub(crate) fn strip_command(pages: &PageShape) -> CommandLine {
     let decode = sized(Command::EccDecode, pages).with(CommandOption::Code).with("none");
     decode.with(CommandOption::Output).with("DATA")
 }
 
-/// The command that shows the codes and layouts of a dump.
+/// Command that shows the codes and layouts of a dump.
 pub(crate) fn check_command(pages: &PageShape) -> CommandLine {
     sized(Command::EccCheck, pages)
 }

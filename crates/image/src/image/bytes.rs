@@ -1,4 +1,4 @@
-//! Where the bytes of an image are, and the room that the host has for more of them.
+//! Bytes of an image, and the space that the host has for further bytes.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::oob_store::OobPages;
 use crate::pending::Pending;
 use floatgate_host::output;
 
-/// Changes of a file that wait.
+/// Pending changes of a file.
 pub(crate) type FilePending = Pending<Box<dyn Store>>;
 
-/// The bytes in which [`Image::found`](super::Image::found) counts.
+/// Bytes to which the offsets in [`Image::found`](super::Image::found) refer.
 #[derive(Clone)]
 pub(crate) enum Bytes {
     /// A file as it is.
     File(Arc<File>),
-    /// Corrected pages of a dump with OOB, which is written as well.
+    /// Corrected pages of a dump with OOB, to which changes are also written.
     Pages(Box<OobPages>, Arc<File>),
-    /// Either with changes that wait.
+    /// A file or corrected pages with pending changes.
     Pending(FilePending),
-    /// A file with its eraseblocks in their places.
+    /// A file whose shifted eraseblocks are in their positions.
     Spliced(Arc<File>, Splices),
 }
 
@@ -39,13 +39,13 @@ impl Bytes {
     }
 }
 
-/// A file that changes go to at once, and may make longer.
+/// A file to which changes are written at once, and which may become longer.
 #[derive(Clone, Debug)]
 pub(crate) struct HostRoom {
     file: Arc<File>,
-    /// Corrected pages, for a dump with OOB.
+    /// Corrected pages of a dump with OOB.
     oob: Option<OobPages>,
-    /// Bytes that the images have room in now.
+    /// Number of bytes for which the images have space now.
     len: u64,
 }
 
@@ -61,7 +61,7 @@ impl HostRoom {
         })
     }
 
-    /// Reserves what the images need to grow up to the byte `end`, before the file becomes longer.
+    /// Reserves the space that the images need to grow up to the offset `end`, before the file becomes longer.
     pub(crate) fn reserve(&self, end: u64) -> Result<(), ImageError> {
         if end <= self.len {
             return Ok(());
@@ -76,7 +76,7 @@ pub(crate) fn store_of(file: &Arc<File>) -> Result<Box<dyn Store>, ImageError> {
     Ok(Box::new(CachedStore::new(FileStore::new(Arc::clone(file)).map_err(ImageError::Store)?)))
 }
 
-/// Fills a store up to a size; what is before is there or erased already.
+/// Fills a store with erased bytes up to a size; earlier bytes exist or are already erased.
 pub(crate) fn fill(store: &mut dyn Store, end: u64) -> Result<(), StoreError> {
     if store.size_bytes() < end { store.write_at(end - 1, &[0xFF]) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! The stretches between parts: erased, zeros, or data whose format is not known, or known by the remains of a superblock.
+//! Ranges between parts: erased, zeros, or data whose format is unknown, or known from the remains of a superblock.
 
 use super::probe_match::{Checksum, Facts, Kind, Part, Value};
 use super::remains;
@@ -7,23 +7,23 @@ use crate::ImageError;
 use crate::format::magic::{HEAD_BYTES, format_of};
 use memchr::memmem;
 
-/// Bytes whose kind is looked at together.
+/// Number of bytes that are classified together.
 const UNIT: usize = 4096;
 
-/// Units that an erased stretch between data has at least. A shorter one is padding of the data.
+/// Smallest number of units in an erased range between data. A shorter range is padding of the data.
 const MIN_BLANK: u64 = 4;
 
-/// Bytes of a stretch that are read together.
+/// Number of bytes in one read.
 const CHUNK: usize = 256 << 10;
 
-/// Texts that name a program and its version, and the property.
+/// Texts before the version of a program, each with the name of the property.
 const VERSIONS: [&[u8]; 5] =
     [b"U-Boot SPL 20", b"U-Boot 20", b"Linux version ", b"RedBoot(tm) ", b"CFE version "];
 
-/// Longest text of a version.
+/// Length of the longest text of a version.
 const VERSION_MAX: usize = 60;
 
-/// Splits a stretch into parts of one kind.
+/// Splits a range into parts of one kind.
 pub(super) fn split(view: &View<'_>, level: u32) -> Result<Vec<Part>, ImageError> {
     let runs = join(&runs(view)?);
     let mut parts = Vec::with_capacity(runs.len());
@@ -44,7 +44,8 @@ pub(super) fn split(view: &View<'_>, level: u32) -> Result<Vec<Part>, ImageError
     Ok(parts)
 }
 
-/// Gives a stretch to `each`, piece by piece. This is not bounded by the budget of the probes: each byte is in one stretch.
+/// Passes a range to `each` in pieces. The budget of the probes does not limit this, because each byte is in only one
+/// range.
 fn each_chunk(view: &View<'_>, mut each: impl FnMut(&[u8])) -> Result<(), ImageError> {
     let mut buffer = vec![0; CHUNK];
     for at in (0..view.len()).step_by(CHUNK) {
@@ -55,7 +56,7 @@ fn each_chunk(view: &View<'_>, mut each: impl FnMut(&[u8])) -> Result<(), ImageE
     Ok(())
 }
 
-/// Stretches of one kind, with their bytes.
+/// Ranges of one kind, with their sizes in bytes.
 fn runs(view: &View<'_>) -> Result<Vec<(Kind, u64)>, ImageError> {
     let mut runs: Vec<(Kind, u64)> = Vec::new();
     each_chunk(view, |chunk| {
@@ -78,7 +79,7 @@ fn is_only(bytes: &[u8], byte: u8) -> bool {
     bytes.iter().fold(0, |different, &other| different | (other ^ byte)) == 0
 }
 
-/// Joins data with short blank stretches between them.
+/// Joins data with short blank ranges between them.
 fn join(runs: &[(Kind, u64)]) -> Vec<(Kind, u64)> {
     let mut joined: Vec<(Kind, u64)> = Vec::new();
     for (index, &(kind, len)) in runs.iter().enumerate() {
@@ -95,7 +96,7 @@ fn join(runs: &[(Kind, u64)]) -> Vec<(Kind, u64)> {
     joined
 }
 
-/// Entropy of data, what they begin with, and a version that stands in them.
+/// Properties of data: its entropy, its first bytes, and a version that it contains.
 pub(super) fn facts(view: &View<'_>) -> Result<Facts, ImageError> {
     let mut histogram = [0_u64; 256];
     let mut version: Option<String> = None;
@@ -116,7 +117,7 @@ pub(super) fn facts(view: &View<'_>) -> Result<Facts, ImageError> {
     Ok(facts)
 }
 
-/// Bits of information of a byte, to hundredths.
+/// Entropy in bits per byte, rounded to hundredths.
 fn entropy(histogram: &[u64; 256]) -> f64 {
     let all: u64 = histogram.iter().sum();
     let part = |&count: &u64| {

@@ -13,17 +13,17 @@ pub(super) const MTDPARTS: &str = "mtdparts";
 pub struct Partition {
     /// Source of the entry: `GPT`, `MBR`, `mtdparts`, `device tree`.
     pub source: &'static str,
-    /// Byte of the flash where the list stands.
+    /// Offset of the list in the flash.
     pub table_at: u64,
-    /// Device that it is on, where the list names one.
+    /// Device of the partition, if the list names one.
     pub device: Option<String>,
-    /// Its name.
+    /// Name of the partition.
     pub name: String,
-    /// First byte on the flash.
+    /// Offset in the flash.
     pub offset: u64,
-    /// Length in bytes; `None` for one that takes the rest of the flash.
+    /// Length in bytes; `None` if the partition extends to the end of the flash.
     pub len: Option<u64>,
-    /// It is not to be written.
+    /// True for a read-only partition.
     pub read_only: bool,
 }
 
@@ -32,13 +32,13 @@ impl Partition {
         Self { source, table_at: 0, device: None, name, offset, len, read_only: false }
     }
 
-    /// True for one that another copy of the list has, too.
+    /// True if another copy of the list contains the same partition.
     fn is_same(&self, other: &Self) -> bool {
         *self == Self { table_at: self.table_at, ..other.clone() }
     }
 }
 
-/// Leaves each partition once, although a dump has copies of the list.
+/// Removes duplicate partitions, because a dump may contain copies of the list.
 pub(super) fn without_copies(all: Vec<Partition>) -> Vec<Partition> {
     let mut kept: Vec<Partition> = Vec::new();
     for partition in all {
@@ -49,7 +49,8 @@ pub(super) fn without_copies(all: Vec<Partition>) -> Vec<Partition> {
     kept
 }
 
-/// The partitions of `mtdparts` among the variables of an environment: a variable of its own, or within the arguments of the kernel.
+/// Partitions of `mtdparts` in the variables of an environment, either in its own variable or in the kernel's
+/// arguments.
 pub(super) fn of_variables(variables: &[(String, String)]) -> Vec<Partition> {
     let of_own = variables.iter().find(|(name, _)| name == "mtdparts").map(|(_, value)| value.as_str());
     let within = || {
@@ -61,13 +62,14 @@ pub(super) fn of_variables(variables: &[(String, String)]) -> Vec<Partition> {
     parse_mtdparts(text.trim_start_matches("mtdparts="))
 }
 
-/// Parses `ID:SIZE[@OFFSET](NAME)[ro],..;ID:..` as Linux's command line parser reads it.
+/// Parses `ID:SIZE[@OFFSET](NAME)[ro],..;ID:..` in the same way as Linux's command line parser.
 fn parse_mtdparts(text: &str) -> Vec<Partition> {
     let text = text.split_whitespace().next().unwrap_or_default();
     let devices = text.split(';').filter_map(|device| device.rsplit_once(':').or(None).map(|_| device));
     let mut all = Vec::new();
     for device in devices {
-        // A name of a device may hold colons: the sizes follow the last one before the first comma or parenthesis.
+        // The name of a device may contain colons; the sizes follow the last colon before the first comma or
+        // parenthesis.
         let list_at = device.find(['(', ',']).unwrap_or(device.len());
         let Some(colon) = device[..list_at].rfind(':') else { continue };
         let (id, list) = (&device[..colon], &device[colon + 1..]);
@@ -82,7 +84,7 @@ fn parse_mtdparts(text: &str) -> Vec<Partition> {
     all
 }
 
-/// Splits a list at commas outside of parentheses.
+/// Splits a list at commas outside parentheses.
 fn split_definitions(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_u32;
     list.split(move |c| {
@@ -107,7 +109,7 @@ fn parse_definition(text: &str, next: u64) -> Option<Partition> {
     Some(Partition { read_only: flags.contains("ro"), ..Partition::new(MTDPARTS, name, offset, len) })
 }
 
-/// A number in decimal or hexadecimal, with `k`, `m` or `g`.
+/// Parses a number in decimal or hexadecimal, with an optional `k`, `m` or `g`.
 fn parse_size(text: &str) -> Option<u64> {
     let (digits, shift) = match text.chars().last()? {
         'k' | 'K' => (&text[..text.len() - 1], 10),

@@ -1,6 +1,7 @@
-//! A map as a picture: SVG that follows the light or dark scheme of who looks at it.
+//! Map as an SVG picture, in the light or dark colour scheme of the viewer.
 //!
-//! The flash is drawn as rows of equal size, with each part where it is; the legend below has the kinds with their bytes, and the list the parts.
+//! The flash is drawn as rows of equal size, with each part at its position. The legend below contains the kinds with
+//! their sizes, and the list contains the parts.
 
 use std::fmt::Write as _;
 
@@ -16,22 +17,22 @@ const GAP: f64 = 5.0;
 const TOP: f64 = 58.0;
 const LINE: f64 = 20.0;
 
-/// Width of a letter, and the narrowest stretch that is seen.
+/// Width of a letter, and width of the narrowest visible range.
 const LETTER: f64 = 7.0;
 const NARROWEST: f64 = 2.0;
 
-/// Most rows, and the smallest of them in bytes.
+/// Largest number of rows, and size of the smallest row in bytes.
 const ROWS: u64 = 16;
 const ROW_BYTES: u64 = 4096;
 
-/// Most parts that are drawn, and that are listed.
+/// Largest numbers of drawn parts and of listed parts.
 const DRAWN: usize = 4000;
 const LISTED: usize = 40;
 
-/// Longest text of a part in the list.
+/// Length of the longest text of a part in the list.
 const TEXT: usize = 90;
 
-/// Colours of what is no gap, for a light and a dark page; one class each. Names tell kinds apart, too.
+/// Colours of parts for a light and a dark page, one class each. Names also distinguish the kinds.
 const COLOURS: [(&str, &str); 8] = [
     ("#9cc9ec", "#1f5f8f"),
     ("#f3c98b", "#8a5a12"),
@@ -43,7 +44,7 @@ const COLOURS: [(&str, &str); 8] = [
     ("#bcd6d9", "#3d6468"),
 ];
 
-/// Style with both schemes.
+/// Style for both colour schemes.
 fn style() -> String {
     let mut style = String::from(
         "text{font:12px system-ui,sans-serif;fill:#222}.h{font-size:15px;font-weight:600}.f{fill:#5c5c5c}\
@@ -65,7 +66,7 @@ fn style() -> String {
     style
 }
 
-/// Text of a dump within XML.
+/// Escapes a text of a dump for XML.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars().map(shown) {
@@ -81,7 +82,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Kinds of parts with their bytes, in the order in which they come first.
+/// Kinds of parts with their sizes, in the order of their first occurrence.
 struct Kinds(Vec<(Kind, u64, u64)>);
 
 impl Kinds {
@@ -100,7 +101,7 @@ impl Kinds {
         Self(kinds)
     }
 
-    /// Class of a kind. The ninth kind has the colour of the first.
+    /// Class of a kind. The ninth kind has the colour of the first kind.
     fn class(&self, kind: Kind) -> String {
         match kind {
             Kind::Erased => "e".to_owned(),
@@ -114,7 +115,7 @@ impl Kinds {
     }
 }
 
-/// Name of a part with the name of its format.
+/// Name of a part, with the name of its format.
 fn title(part: &Part) -> String {
     let name = part.name.as_ref().map_or_else(String::new, |name| format!(" {name}"));
     let check = match part.checksum {
@@ -136,7 +137,7 @@ fn shortened(text: &str, most: usize) -> String {
 }
 
 impl FlashMap {
-    /// The map as a picture, an SVG.
+    /// Map as an SVG picture.
     #[must_use]
     pub fn picture(&self) -> String {
         let kinds = Kinds::of(self);
@@ -189,7 +190,8 @@ impl FlashMap {
     }
 }
 
-/// Draws a part as a rectangle in each row that it is in, with its name in the widest one that has room for it.
+/// Draws a part as a rectangle in each of its rows, with its name in the widest rectangle that has space for the
+/// name.
 fn draw(svg: &mut String, part: &Part, kinds: &Kinds, row_bytes: u64) {
     let room = WIDTH - LEFT - RIGHT;
     let class = kinds.class(part.kind);
@@ -244,7 +246,7 @@ fn legend(svg: &mut String, kinds: &Kinds, top: f64, columns: usize) {
     }
 }
 
-/// Number of parts with their noun, which has its own plural.
+/// Number of parts with a noun that has an irregular plural.
 fn stretches(number: u64, what: &str) -> String {
     if what == "part" {
         return count(number, what);

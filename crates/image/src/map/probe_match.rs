@@ -1,11 +1,11 @@
-//! A part as a probe describes it.
+//! Result of a probe: a part with its properties.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::partitions::Partition;
 
-/// Declares the kinds with their names for people.
+/// Declares the kinds with their names for display.
 macro_rules! kinds {
     ($( $(#[$meta:meta])* $kind:ident = $name:literal, )*) => {
         /// Format of a part.
@@ -30,7 +30,7 @@ kinds! {
     Erased = "erased",
     /// Every byte is 0.
     Zeros = "zeros",
-    /// Bytes whose format is not known.
+    /// Bytes of unknown format.
     Data = "data",
     /// A UBI device.
     Ubi = "UBI",
@@ -56,27 +56,27 @@ kinds! {
     Sparse = "Android sparse",
     /// A boot image of Android.
     AndroidBoot = "Android boot",
-    /// A SquashFS.
+    /// A SquashFS filesystem.
     Squashfs = "SquashFS",
-    /// An EROFS.
+    /// An EROFS filesystem.
     Erofs = "EROFS",
-    /// A CramFS.
+    /// A CramFS filesystem.
     Cramfs = "CramFS",
     /// A romfs filesystem.
     Romfs = "romfs",
-    /// A LittleFS of version 2.
+    /// A LittleFS filesystem of version 2.
     Littlefs = "LittleFS",
-    /// A SPIFFS.
+    /// A SPIFFS filesystem.
     Spiffs = "SPIFFS",
-    /// A FAT12, FAT16, FAT32 or exFAT.
+    /// A FAT12, FAT16, FAT32 or exFAT filesystem.
     Fat = "FAT",
     /// A filesystem under the wear levelling of ESP-IDF.
     WearLevelled = "FAT under wear levelling",
-    /// An ext2, ext3 or ext4.
+    /// An ext2, ext3 or ext4 filesystem.
     Ext = "ext",
-    /// An F2FS.
+    /// An F2FS filesystem.
     F2fs = "F2FS",
-    /// A YAFFS2.
+    /// A YAFFS2 filesystem.
     Yaffs = "YAFFS2",
     /// A firmware with a tag of Broadcom.
     BroadcomTag = "Broadcom image",
@@ -95,7 +95,7 @@ kinds! {
 }
 
 impl Kind {
-    /// True for a stretch between parts.
+    /// True for a range between parts.
     #[must_use]
     pub const fn is_gap(self) -> bool {
         matches!(self, Self::Erased | Self::Zeros | Self::Data)
@@ -124,13 +124,13 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checksum {
-    /// All are right.
+    /// All checksums are right.
     Good,
-    /// One is wrong.
+    /// A checksum is wrong.
     Bad,
     /// The end of the part is missing in the dump.
     Truncated,
-    /// The format has none, or none that is verified.
+    /// The format has no checksum, or none that is verified.
     None,
 }
 
@@ -141,7 +141,7 @@ impl Checksum {
         matches!(self, Self::Bad | Self::Truncated)
     }
 
-    /// The word for people.
+    /// Name for display.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -171,7 +171,7 @@ pub enum Value {
     Text(String),
 }
 
-/// Properties of a part, by name, in the order in which they are shown.
+/// Properties of a part with their names, in the order of display.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts(pub Vec<(&'static str, Value)>);
 
@@ -185,7 +185,7 @@ impl Serialize for Facts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (at, (name, value)) in self.0.iter().enumerate() {
-            // Of a name that occurs twice the first stays.
+            // If a name occurs twice, its first property is used.
             if self.0.iter().take(at).all(|(other, _)| other != name) {
                 map.serialize_entry(name, value)?;
             }
@@ -224,23 +224,23 @@ impl Part {
 /// A part as a probe finds it.
 #[derive(Clone, Debug)]
 pub(crate) struct ProbeMatch {
-    /// Bytes that it claims, which may be more than there are.
+    /// Length that the part claims in bytes; the dump may be shorter.
     pub(crate) len: u64,
-    /// Bytes in front of the place where it was found that belong to it.
+    /// Number of bytes before the found offset that belong to the part.
     pub(crate) before: u64,
     pub(crate) kind: Kind,
     pub(crate) checksum: Checksum,
     pub(crate) facts: Facts,
-    /// Parts that it lists.
+    /// Parts that the part lists.
     pub(crate) inner: Vec<Inner>,
-    /// Partitions of the flash that it lists.
+    /// Partitions of the flash that the part lists.
     pub(crate) partitions: Vec<Partition>,
 }
 
-/// A part that another one lists.
+/// A part that another part lists.
 #[derive(Clone, Debug)]
 pub(crate) struct Inner {
-    /// Offset in the part around it; `None` where its bytes are scattered.
+    /// Offset in the containing part; `None` if its bytes are scattered.
     pub(crate) at: Option<u64>,
     /// Length in bytes.
     pub(crate) len: u64,
@@ -276,7 +276,7 @@ impl ProbeMatch {
         }
     }
 
-    /// Sets the result of a checksum. One that is wrong stays so.
+    /// Sets the result of a checksum. A wrong checksum remains wrong.
     pub(crate) fn sum_is(mut self, is_good: bool) -> Self {
         if self.checksum != Checksum::Bad {
             self.checksum = is_good.into();
@@ -284,7 +284,7 @@ impl ProbeMatch {
         self
     }
 
-    /// Sets the result of a checksum that is known if the bytes are all there.
+    /// Sets the result of a checksum that is known only if the dump contains all bytes.
     pub(crate) fn sum_if_whole(self, is_good: Option<bool>) -> Self {
         match is_good {
             Some(is_good) => self.sum_is(is_good),
@@ -305,7 +305,7 @@ impl ProbeMatch {
         self
     }
 
-    /// Adds a part that it holds.
+    /// Adds a contained part.
     pub(crate) fn with(mut self, inner: Inner) -> Self {
         self.inner.push(inner);
         self

@@ -1,4 +1,5 @@
-//! Filesystems whose superblock is damaged: a magic number with a wrong byte, or the fields around it, still tell the format.
+//! Filesystems with a damaged superblock: a magic number with a wrong byte, or the fields around it, still show the
+//! format.
 
 use super::probe_match::Kind;
 use super::view::{Numbers, View, crc32c};
@@ -6,14 +7,14 @@ use super::view::{Numbers, View, crc32c};
 /// Bytes of the beginning that are looked at.
 const HEAD: usize = 8192;
 
-/// Place of the superblock of ext, EROFS and F2FS, and of the copy of F2FS.
+/// Offset of the superblock of ext, EROFS and F2FS, and of the copy in F2FS.
 const SUPERBLOCK: usize = 1024;
 const COPY: usize = 4096 + SUPERBLOCK;
 
-/// Test of the beginning of a format.
+/// Test for the start of a format.
 type Test = fn(&[u8]) -> bool;
 
-/// Formats with a superblock. ext has the shortest magic number, and comes last.
+/// Tests for formats with a superblock. ext has the shortest magic number, and is therefore last.
 const TESTS: [(Kind, Test); 8] = [
     (Kind::Squashfs, squashfs),
     (Kind::Erofs, erofs),
@@ -42,7 +43,7 @@ fn is_older(head: &[u8]) -> bool {
     head.starts_with(b"hsqs") && (1..=3).contains(&head.le16(28))
 }
 
-/// True where a magic number stands, of which a quarter of the bytes may be wrong.
+/// True if a magic number is at this offset; up to a quarter of its bytes may be wrong.
 fn is_near(head: &[u8], at: usize, magic: &[u8]) -> bool {
     let Some(found) = head.get(at..).and_then(|rest| rest.get(..magic.len())) else { return false };
     let wrong = found.iter().zip(magic).filter(|(byte, other)| byte != other).count();
@@ -55,7 +56,7 @@ fn squashfs(head: &[u8]) -> bool {
     is_near(head, 0, b"hsqs") || is_version && (12..=20).contains(&log) && head.le32(12) == 1 << log
 }
 
-/// The checksum covers the rest of the block in which the superblock is.
+/// The checksum covers the remaining part of the block with the superblock.
 fn erofs(head: &[u8]) -> bool {
     const MAGIC: [u8; 4] = [0xE2, 0xE1, 0xF5, 0xE0];
     if is_near(head, SUPERBLOCK, &MAGIC) {
@@ -93,7 +94,8 @@ fn f2fs(head: &[u8]) -> bool {
     [SUPERBLOCK, COPY].iter().any(|&at| is_near(head, at, &magic))
 }
 
-/// The name of the format in the boot sector, which Linux does not read, or the jump, the signature and the number of tables.
+/// True if the boot sector has the name of the format, which Linux does not read, or the jump, the signature and the
+/// number of tables.
 fn fat(head: &[u8]) -> bool {
     let is_named = is_near(head, 3, b"EXFAT   ")
         || [b"FAT12   ", b"FAT16   "].iter().any(|name| is_near(head, 54, *name))
@@ -105,7 +107,8 @@ fn fat(head: &[u8]) -> bool {
     is_named || is_boot_sector && head.get(3..7) != Some(b"NTFS")
 }
 
-/// The magic number with a small field beside it; without it the checksum, or numbers of groups, blocks and inodes that agree.
+/// True for the magic number with a small field next to it. Without the magic number, the checksum must match, or the
+/// numbers of groups, blocks and inodes must agree.
 fn ext(head: &[u8]) -> bool {
     const MAGIC: [u8; 2] = [0x53, 0xEF];
     const HAS_CHECKSUM: u32 = 0x400;

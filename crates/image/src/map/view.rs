@@ -1,4 +1,4 @@
-//! Bounded reads of a stretch of a dump.
+//! Bounded reads of a range of a dump.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -6,18 +6,20 @@ use std::ops::Range;
 use floatgate_media::crc;
 use floatgate_stack::Store;
 
-/// Bytes that are read together where a long stretch is read.
+/// Number of bytes in one read of a long range.
 const CHUNK: u64 = 64 << 10;
 
-/// Bytes that a read counts for at least: a short read costs time, too.
+/// Number of bytes for which a read counts at least, because short reads also take time.
 const READ_MIN: u64 = 256;
 
-/// Bytes that all probes of a dump may read: several times its size, so that a hostile file costs no more than a large one.
+/// Number of bytes that all probes of a dump may read: several times its size, so that a hostile file costs no more
+/// than a large one.
 pub(super) const fn budget(size: u64) -> u64 {
     size.saturating_mul(4).saturating_add(64 << 20)
 }
 
-/// A stretch of a dump. Reads behind its end give nothing, and so do reads that fail: the pass over the whole dump reports those.
+/// A range of a dump. Reads after its end return nothing, and so do reads that fail, because the pass over the whole
+/// dump reports failures.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'s> {
     store: &'s dyn Store,
@@ -31,13 +33,13 @@ impl<'s> View<'s> {
         Self { store, start: 0, len: store.size_bytes(), budget }
     }
 
-    /// The part of the stretch from a byte on, of at most `len` bytes.
+    /// Part of the range from an offset on, at most `len` bytes.
     pub(crate) fn slice(&self, at: u64, len: u64) -> Self {
         let at = at.min(self.len);
         Self { start: self.start + at, len: len.min(self.len - at), ..*self }
     }
 
-    /// The stretch with bytes in front of it.
+    /// The range, extended by bytes before it.
     pub(crate) fn widened(&self, before: u64) -> Option<Self> {
         Some(Self { start: self.start.checked_sub(before)?, len: self.len.checked_add(before)?, ..*self })
     }
@@ -50,7 +52,7 @@ impl<'s> View<'s> {
         self.store
     }
 
-    /// First byte in the dump.
+    /// Offset in the dump.
     pub(crate) const fn start(&self) -> u64 {
         self.start
     }
@@ -60,7 +62,7 @@ impl<'s> View<'s> {
         self.len
     }
 
-    /// Bytes of the stretch; `None` if it does not have them all.
+    /// Reads bytes of the range; `None` if the range does not contain them all.
     pub(crate) fn read(&self, at: u64, buf: &mut [u8]) -> Option<()> {
         let bytes = buf.len() as u64;
         if at.checked_add(bytes)? > self.len {
@@ -72,7 +74,7 @@ impl<'s> View<'s> {
         self.store.read_at(self.start + at, buf).ok()
     }
 
-    /// Bytes of the stretch, at most a MiB.
+    /// Bytes of the range, at most a MiB.
     pub(crate) fn bytes(&self, at: u64, len: usize) -> Option<Vec<u8>> {
         if len > 1 << 20 {
             return None;
@@ -92,7 +94,7 @@ impl<'s> View<'s> {
         self.array(at).map(u32::from_be_bytes)
     }
 
-    /// Gives bytes to `each`, piece by piece; `None` if they are not all there.
+    /// Passes bytes to `each` in pieces; `None` if the range does not contain them all.
     pub(crate) fn each_piece(&self, range: Range<u64>, mut each: impl FnMut(&[u8])) -> Option<()> {
         if range.end > self.len {
             return None;
@@ -108,20 +110,20 @@ impl<'s> View<'s> {
         Some(())
     }
 
-    /// CRC-32 of bytes, from a register of ones and not inverted at the end.
+    /// CRC-32 of bytes, with a start value of all ones, and not inverted at the end.
     pub(crate) fn crc32_raw(&self, range: Range<u64>) -> Option<u32> {
         let mut register = u32::MAX;
         self.each_piece(range, |piece| register = crc::ubi_update(register, piece))?;
         Some(register)
     }
 
-    /// CRC-32 of bytes as zlib computes it.
+    /// CRC-32 of bytes, as in zlib.
     pub(crate) fn crc32(&self, range: Range<u64>) -> Option<u32> {
         self.crc32_raw(range).map(|register| !register)
     }
 }
 
-/// Numbers in bytes that were read; bytes behind the end count as zero.
+/// Numbers in bytes that were read; missing bytes count as zero.
 pub(crate) trait Numbers {
     fn part<const N: usize>(&self, at: usize) -> [u8; N];
 

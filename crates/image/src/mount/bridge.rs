@@ -1,4 +1,4 @@
-//! From FUSE's requests to the handler, and back.
+//! Conversion between FUSE requests and calls of the handler.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -20,29 +20,29 @@ use super::Answer;
 use super::handler::{NewNode, Times, pack_device};
 use super::shared::{Served, Shared};
 
-/// The time for which the kernel may keep names and attributes: always, as no other program changes the
-/// image. What its own requests change it takes for unknown itself, and [`Bridge::forget_attributes`] tells
-/// it of the rest.
+/// Time for which the kernel may cache names and attributes: always, because no other program changes the image. The
+/// kernel invalidates what its own requests change; [`Bridge::forget_attributes`] invalidates other changes.
 const BELIEVED: Duration = Duration::from_secs(1 << 24);
 
-/// Bytes that `stat` counts blocks in.
+/// Unit of the block count in `stat`, bytes.
 const STAT_BLOCK: u64 = 512;
 
-/// Bytes of a block of the filesystem.
+/// Size of a filesystem block, bytes.
 const BLOCK: u32 = 4096;
 
 /// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS` on 64-bit and 32-bit hosts (Linux, `include/uapi/linux/fs.h`).
 const GET_FLAGS: [u32; 2] = [0x8008_6601, 0x8004_6601];
 const SET_FLAGS: [u32; 2] = [0x4008_6602, 0x4004_6602];
 
-/// `FS_IOC_FSGETXATTR`, which the kernel asks before it sets flags; its answer is a `struct fsxattr`, of which the first number are flags.
+/// `FS_IOC_FSGETXATTR`, which the kernel calls before it sets flags. The answer is a `struct fsxattr`, whose first
+/// number contains the flags.
 const GET_XFLAGS: u32 = 0x801C_581F;
 const XFLAGS_BYTES: usize = 28;
 
 /// `O_SYNC` and `O_DSYNC`.
 const SYNC: i32 = 0o4_010_000;
 
-/// The position that `lseek` is asked for.
+/// Kinds of positions for `lseek`.
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
@@ -62,21 +62,21 @@ impl Bridge {
         self.shared.ask(work)
     }
 
-    /// Where the session puts what tells the kernel that attributes have changed.
+    /// Slot in which the session puts the notifier, which tells the kernel about changed attributes.
     pub(super) fn notifier(&self) -> Arc<OnceLock<Notifier>> {
         Arc::clone(&self.notifier)
     }
 
-    /// Tells the kernel that it no longer knows the attributes of an inode.
+    /// Invalidates the kernel's attributes of an inode.
     fn forget_attributes(&self, inode: INodeNo) {
         if let Some(notifier) = self.notifier.get() {
-            // It may not know the inode at all.
+            // The kernel may not know the inode at all.
             let _ = notifier.inval_inode(inode, -1, 0);
         }
     }
 }
 
-/// The number of an inode: the kernel has them from us.
+/// Number of an inode, which the kernel received from this program.
 fn number(inode: INodeNo) -> u32 {
     u32::try_from(inode.0).unwrap_or(0)
 }
@@ -117,7 +117,7 @@ const fn kind(file_type: FileType) -> fuser::FileType {
     }
 }
 
-/// Attributes as FUSE has them. Blocks are counted as if there were no holes, as UBIFS in Linux counts.
+/// Attributes in the form of FUSE. Blocks are counted as if there were no holes, as in Linux's UBIFS.
 fn attr(attributes: &Attributes) -> FileAttr {
     let device = attributes.device.unwrap_or(DeviceNumber { major: 0, minor: 0 });
     let counts = attributes.file_type == FileType::Regular;
@@ -169,7 +169,7 @@ fn data(reply: ReplyData, answer: Result<Vec<u8>, Errno>) {
     }
 }
 
-/// Replies with bytes, or with how many there are if the caller asks for that.
+/// Replies with bytes, or with their number if the caller requests it.
 fn sized(reply: ReplyXattr, size: u32, answer: Result<Vec<u8>, Errno>) {
     match answer {
         Ok(bytes) if size == 0 => reply.size(u32::try_from(bytes.len()).unwrap_or(u32::MAX)),
@@ -186,7 +186,7 @@ fn ioctl(reply: ReplyIoctl, answer: Result<Vec<u8>, Errno>) {
     }
 }
 
-/// A file to be made for whoever asks.
+/// Description of a new file for the calling process.
 fn node<'a>(request: &Request, parent: INodeNo, name: &'a OsStr, mode: u32, device: u32) -> NewNode<'a> {
     let (uid, gid) = (request.uid(), request.gid());
     NewNode { directory: number(parent), name: name.as_bytes(), mode, device, uid, gid }
@@ -195,12 +195,13 @@ fn node<'a>(request: &Request, parent: INodeNo, name: &'a OsStr, mode: u32, devi
 #[allow(clippy::too_many_arguments, reason = "as the trait has them")]
 impl Filesystem for Bridge {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        // None is needed: a kernel without them asks more often.
+        // All of these are optional: a kernel without them sends more requests.
         let wanted = [
             InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO,
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_CACHE_SYMLINKS,
-            // Without it the kernel asks for attributes before each change of owner and `security.capability` before each write.
+            // Without it, the kernel requests attributes before each change of owner, and `security.capability`
+            // before each write.
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ];
         for flags in wanted {
@@ -211,7 +212,7 @@ impl Filesystem for Bridge {
 
     fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.ask(|fs| fs.lookup(number(parent), name.as_bytes())) {
-            // Inode 0: the kernel remembers that there is no such name.
+            // With inode 0, the kernel caches that the name does not exist.
             Err(Errno::NOENT) => reply.entry(&BELIEVED, &NOTHING, Generation(0)),
             answer => entry(reply, answer),
         }
@@ -246,7 +247,8 @@ impl Filesystem for Bridge {
         let times = Times { atime: atime.map(point), mtime: mtime.map(point) };
         let permissions = mode.map(|mode| mode & 0o7777);
         let changes = AttributeChanges { permissions, uid, gid, size, ..AttributeChanges::default() };
-        // The kernel's FATTR_KILL_SUIDGID, which fuser does not pass on, is set for truncation by whoever lacks CAP_FSETID.
+        // For truncation, the kernel sets FATTR_KILL_SUIDGID if the process lacks CAP_FSETID, but fuser does not pass
+        // this flag on.
         let drops_set_id = size.is_some() && req.uid() != 0;
         attributes(
             reply,
@@ -318,7 +320,7 @@ impl Filesystem for Bridge {
 
     fn open(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         match self.ask(|fs| fs.open(number(ino))) {
-            // Nobody else changes the file: what the kernel has of it stays good.
+            // No other program changes the file, so the kernel's cached data stays valid.
             Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
             Err(errno) => reply.error(code(errno)),
         }
@@ -370,7 +372,7 @@ impl Filesystem for Bridge {
         _lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        // Closing a file brings nothing to flash: the kernel need not ask again.
+        // Closing a file writes nothing to flash, so the kernel need not send this request again.
         reply.error(fuser::Errno::ENOSYS);
     }
 
@@ -392,7 +394,8 @@ impl Filesystem for Bridge {
     }
 
     fn opendir(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        // What never changes the kernel may keep. If it changes, the list of this handle is what makes `rm -r` see every name.
+        // The kernel may cache an unchanged directory. If it changes, the list in this handle makes sure that `rm -r`
+        // sees every name.
         let kept = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR;
         let flags = if self.writable { FopenFlags::empty() } else { kept };
         match self.ask(|fs| fs.open_dir(number(ino))) {
@@ -428,7 +431,7 @@ impl Filesystem for Bridge {
                 let inode = INodeNo(u64::from(entry.inode));
                 match plus(fs, number(ino), entry.name, entry.inode) {
                     Some(attr) => reply.add(inode, entry.next, name, &BELIEVED, &attr, Generation(0)),
-                    // Without a number the kernel takes the name and asks again for the rest.
+                    // Without an inode number, the kernel uses the name and requests the attributes later.
                     None => {
                         let only_name = FileAttr { ino: inode, kind: kind(entry.file_type), ..NOTHING };
                         reply.add(INodeNo(0), entry.next, name, &Duration::ZERO, &only_name, Generation(0))
@@ -543,7 +546,7 @@ impl Filesystem for Bridge {
             Some(_) if SET_FLAGS.contains(&cmd) && !self.writable => ioctl(reply, Err(Errno::ROFS)),
             Some(flags) if SET_FLAGS.contains(&cmd) => {
                 let done = self.ask(|fs| fs.set_flags(number(ino), flags));
-                // Before the answer: whoever gets it may ask at once.
+                // Before the answer, because its receiver may ask for the attributes at once.
                 self.forget_attributes(ino);
                 ioctl(reply, done.map(|()| Vec::new()));
             }
@@ -561,7 +564,7 @@ impl Filesystem for Bridge {
         _mode: i32,
         reply: ReplyEmpty,
     ) {
-        // Space cannot be set aside: how much data take shows when they are compressed.
+        // Space cannot be reserved, because the size of data is known only after its compression.
         reply.error(fuser::Errno::ENOSYS);
     }
 
@@ -587,7 +590,7 @@ impl Filesystem for Bridge {
     }
 }
 
-/// Attributes of nothing.
+/// Attributes of a missing file.
 const NOTHING: FileAttr = FileAttr {
     ino: INodeNo(0),
     size: 0,
@@ -606,7 +609,8 @@ const NOTHING: FileAttr = FileAttr {
     flags: 0,
 };
 
-/// Attributes that go with a name in a list. None of `.` and `..`, which the kernel knows, and of what is damaged.
+/// Attributes for a name in a list. None are returned for `.` and `..`, which the kernel knows, and for damaged
+/// files.
 fn plus(fs: &mut Served, directory: u32, name: &[u8], inode: u32) -> Option<FileAttr> {
     if matches!(name, b"." | b"..") {
         return None;

@@ -1,4 +1,4 @@
-//! Errors of the filesystem as numbers of the host.
+//! Error numbers of the host for errors of the filesystem.
 
 use floatgate_stack::fs::{Error, LINK_TARGET};
 use rustix::io::Errno;

@@ -38,21 +38,21 @@ use shared::{Served, Worker};
 pub struct MountSetup {
     /// Selection of the filesystem.
     pub selection: Selection,
-    /// Changes go to the image; otherwise it stays as it is.
+    /// True if changes are written to the image; false for a read-only mount.
     pub writable: bool,
-    /// For writing: one that was not unmounted is recovered first; otherwise it is refused.
+    /// For a mount for writing: true to recover an image that was not unmounted, false to refuse it.
     pub recover: bool,
-    /// For writing: number of LEBs that the volume grows to; without, it keeps its size.
+    /// For a mount for writing: number of LEBs to which the volume grows; `None` to keep its size.
     pub lebs: Option<u32>,
-    /// Other users of the host see it as well, within their permissions.
+    /// True if other users of the host can access the mount, within their permissions.
     pub allow_other: bool,
-    /// Clock that gives the time stamps of changes.
+    /// Clock for the time stamps of changes.
     pub clock: fn() -> Timestamp,
-    /// Takes the failure after which nothing can be written any more, when it happens.
+    /// Function that is called with the failure after which no data can be written.
     pub on_failure: fn(&fs::Error),
 }
 
-/// Reason for which an image cannot be mounted, or the mount did not end well.
+/// Reason why an image cannot be mounted, or why the unmount failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// The image cannot be opened or mounted.
@@ -61,17 +61,17 @@ pub enum MountError {
     /// The filesystem has too few LEBs to be mounted for writing.
     #[error(transparent)]
     TooSmall(TooSmall),
-    /// The folder cannot be the place of the mount.
+    /// The folder cannot be used as mount point.
     #[error(transparent)]
     Folder(#[from] FolderError),
 }
 
-/// An image that is mounted.
+/// A mounted image.
 pub struct Mounted {
     session: Session<Bridge>,
     worker: Worker,
     directory: PathBuf,
-    /// Files that the recovery has given up.
+    /// Files that the recovery removed.
     pub losses: Vec<Loss>,
 }
 
@@ -79,9 +79,9 @@ impl Mounted {
     /// Mounts an image in a folder.
     ///
     /// # Errors
-    /// The image cannot be mounted; the host does not let us.
+    /// The image cannot be mounted, or the host refuses the mount.
     pub fn new(image: &Path, directory: &Path, setup: MountSetup) -> Result<Self, MountError> {
-        // Before the image is touched.
+        // This check is made before the image is changed.
         mount::check_directory(directory)?;
         let (served, lock, losses) = open(image, &setup)?;
         let worker = Worker::start(served, lock, setup.on_failure);
@@ -93,22 +93,23 @@ impl Mounted {
                 Ok(Self { session, worker, directory: directory.to_owned(), losses })
             }
             Err(error) => {
-                // The filesystem is mounted already, and its image says so.
+                // The filesystem is already mounted, and its image records this.
                 worker.end()?;
                 Err(FolderError::host(directory, error).into())
             }
         }
     }
 
-    /// Handle that ends the mount while [`serve`](Self::serve) runs.
+    /// Handle that unmounts while [`serve`](Self::serve) runs.
     pub fn unmounter(&mut self) -> Unmounter {
         Unmounter::new(&mut self.session, &self.directory)
     }
 
-    /// Answers the kernel until the folder is unmounted, by [`Unmounter`] or by anybody else; then the filesystem is unmounted.
+    /// Answers the kernel until the folder is unmounted by [`Unmounter`] or by another program. Then unmounts the
+    /// filesystem.
     ///
     /// # Errors
-    /// The connection to the kernel failed; the filesystem could not be written.
+    /// The connection to the kernel failed, or the filesystem could not be written.
     pub fn serve(self) -> Result<(), MountError> {
         let Self { session, worker, directory, .. } = self;
         let served = mount::run(session, &directory);
@@ -124,7 +125,7 @@ fn config(image: &Path, setup: &MountSetup) -> Config {
     config
 }
 
-/// LEBs that the volume grows to, if that was asked for.
+/// Number of LEBs to which the volume grows, if requested.
 fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
     let Some(wanted) = setup.lebs.filter(|_| setup.writable) else { return Ok(None) };
     let image = Image::open_sized(path, Access::Read, &setup.selection)?;
@@ -132,7 +133,7 @@ fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
     Ok(growth.map(|Growth { now, lasting, .. }| wanted.clamp(now, lasting.max(now))))
 }
 
-/// Opens the image and mounts the filesystem; with what its recovery has given up.
+/// Opens the image and mounts the filesystem. Also returns the files that its recovery removed.
 fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock, Vec<Loss>), MountError> {
     let access = if setup.writable { Access::Write } else { Access::Read };
     let lock = Lock::new(path, setup.writable).map_err(ImageError::from)?;

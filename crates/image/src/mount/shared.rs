@@ -1,7 +1,7 @@
-//! The filesystem as the threads of a mount share it: the one that answers the kernel, and the one that writes back.
+//! Filesystem that the threads of a mount share: one thread answers the kernel, the other writes back.
 //!
-//! A request is answered in the thread that reads it. Handing it to another thread took two more context switches, which
-//! cost more than the work itself.
+//! The thread that reads a request also answers it. Passing it to another thread took two more context switches,
+//! which cost more than the request itself.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -14,25 +14,26 @@ use super::{Answer, Handler};
 use crate::ImageError;
 use floatgate_host::Lock;
 
-/// Time between two looks at what is not written back. Linux: `dirty_writeback_centisecs`.
+/// Interval at which pending changes are checked. Linux: `dirty_writeback_centisecs`.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Looks after which changes are written back though requests still come. Linux: `dirty_expire_centisecs`, 30 s.
+/// Number of intervals after which changes are written back even if requests still arrive. Linux:
+/// `dirty_expire_centisecs`, 30 s.
 const PERIODS_MAX: u32 = 6;
 
-/// A filesystem as a mount has it.
+/// Filesystem of a mount.
 pub(super) type Served = Handler;
 
-/// The filesystem until the mount ends, and how often it was asked.
+/// Filesystem until the mount ends, and its number of requests.
 struct State {
     served: Option<Served>,
     requests: u64,
-    /// Takes the failure after which nothing can be written any more.
+    /// Function for the failure after which no data can be written.
     on_failure: Option<fn(&Error)>,
 }
 
 impl State {
-    /// Tells the user of a failure, once.
+    /// Reports a failure to the user, once.
     fn report_failure(&mut self) {
         if let Some(error) = self.served.as_ref().and_then(Served::failure)
             && let Some(report) = self.on_failure.take()
@@ -49,10 +50,10 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Does something with the filesystem.
+    /// Runs `work` with the filesystem.
     ///
     /// # Errors
-    /// Those of `work`; EIO once the mount has ended, or after a bug in another request.
+    /// The errors of `work`; EIO after the end of the mount, or after a panic in another request.
     pub(super) fn ask<T>(&self, work: impl FnOnce(&mut Served) -> Answer<T>) -> Answer<T> {
         let mut state = self.state.lock().map_err(|_| Errno::IO)?;
         state.requests += 1;
@@ -61,7 +62,8 @@ impl Shared {
         answer
     }
 
-    /// Writes back whenever no request has come for a period, and now and then, until the mount ends.
+    /// Writes back if no request has arrived for an interval, and otherwise after several intervals, until the mount
+    /// ends.
     fn write_back(&self) {
         let mut periods = 0;
         let mut seen = 0;
@@ -82,7 +84,7 @@ impl Shared {
     }
 }
 
-/// The filesystem with the thread that writes back.
+/// Filesystem with its write-back thread.
 pub(super) struct Worker {
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
@@ -99,7 +101,7 @@ impl Worker {
         Self { shared, thread: std::thread::spawn(move || other.write_back()), lock }
     }
 
-    /// The filesystem, to ask it.
+    /// Filesystem for requests.
     pub(super) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
     }
@@ -107,7 +109,8 @@ impl Worker {
     /// Unmounts the filesystem.
     ///
     /// # Errors
-    /// It could not be written, now or before; a bug in an earlier request, after which it is left as a loss of power leaves it.
+    /// It could not be written, now or earlier; a panic in an earlier request, after which the filesystem is left as
+    /// after a power loss.
     pub(super) fn end(self) -> Result<(), ImageError> {
         let served = match self.shared.state.lock() {
             Ok(mut state) => state.served.take(),
@@ -128,7 +131,7 @@ impl Worker {
 /// Unmounts the filesystem.
 ///
 /// # Errors
-/// It could not be written, now or before.
+/// It could not be written, now or earlier.
 pub(super) fn unmount(served: Handler) -> Result<(), ImageError> {
     let mut fs = served.into_fs();
     if let Some(error) = fs.failure() {

@@ -1,4 +1,4 @@
-//! What the kernel would ask, asked without it.
+//! Tests of the kernel's requests, without the kernel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ fn handler_of<V: Volume + 'static>(volume: V) -> Handler {
     Handler::new(Box::new(fs.map_err(|(error, _)| error).unwrap()), || NOW)
 }
 
-/// A host's disk that is full at some time.
+/// Disk of a host that becomes full.
 struct Disk {
     bytes: Vec<u8>,
     full: Arc<AtomicBool>,
@@ -84,7 +84,7 @@ fn node(name: &[u8], mode: u32) -> NewNode<'_> {
 fn names(handler: &mut Handler, inode: u32) -> Vec<(Vec<u8>, u32)> {
     let handle = handler.open_dir(inode).unwrap();
     let mut names = Vec::new();
-    // Three at a time, as with a small buffer.
+    // Three entries at a time, as with a small buffer.
     loop {
         let from = names.len() as u64;
         let mut room = 3;

@@ -1,4 +1,4 @@
-//! Compressions of read-only filesystems, each with a bound on what comes out.
+//! Decompression for read-only filesystems, with bounded output.
 
 use std::io::Read;
 
@@ -7,18 +7,18 @@ use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::compress::Decompressor;
 use lzma_rust2::{LzmaReader, XzReader};
 
-/// Memory that LZMA and XZ may take, KiB.
+/// Memory limit of LZMA and XZ, KiB.
 const MEMORY_KIB: u32 = 64 << 10;
 
-/// Shortest match of LZ4.
+/// Length of LZ4's shortest match.
 const LZ4_MATCH_MIN: usize = 4;
 
 /// Compression of the blocks of a read-only filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Codec {
-    /// Deflate with the frame of zlib.
+    /// Deflate with a zlib header.
     Zlib,
-    /// Deflate without a frame.
+    /// Deflate without a header.
     Deflate,
     /// LZMA with the header of `lzma`.
     Lzma,
@@ -40,7 +40,8 @@ pub(super) struct Unpacker {
 }
 
 impl Unpacker {
-    /// Decompresses into the start of `out`; number of bytes. `None` of damaged data, and of more than there is room for.
+    /// Decompresses data into the start of `out`. Returns the number of bytes; `None` for damaged data, or if the
+    /// output does not fit.
     pub(super) fn unpack(&mut self, codec: Codec, data: &[u8], out: &mut [u8]) -> Option<usize> {
         match codec {
             Codec::Zlib => self.zlib.zlib(data, out).ok(),
@@ -54,7 +55,7 @@ impl Unpacker {
     }
 }
 
-/// Reads all that comes; `None` if it is more than there is room for.
+/// Reads all data; `None` if it does not fit.
 fn fill(mut reader: impl Read, out: &mut [u8]) -> Option<usize> {
     let mut len = 0;
     while let Some(rest) = out.get_mut(len..).filter(|rest| !rest.is_empty()) {
@@ -69,7 +70,7 @@ fn fill(mut reader: impl Read, out: &mut [u8]) -> Option<usize> {
     }
 }
 
-/// A length of LZ4: 15 in its nibble is followed by bytes that are added.
+/// Length in LZ4: a nibble of 15 is followed by bytes that are added.
 fn lz4_len(data: &[u8], at: &mut usize, nibble: u8) -> Option<usize> {
     let mut len = usize::from(nibble);
     if nibble == 15 {
@@ -85,7 +86,7 @@ fn lz4_len(data: &[u8], at: &mut usize, nibble: u8) -> Option<usize> {
     Some(len)
 }
 
-/// A block of LZ4. `is_part`: the output is only the beginning of it.
+/// Decompresses a block of LZ4. With `is_part`, the output is only the start of the block.
 pub(super) fn lz4(data: &[u8], out: &mut [u8], is_part: bool) -> Option<usize> {
     let (mut at, mut len) = (0, 0);
     loop {
@@ -122,7 +123,8 @@ pub(super) fn lz4(data: &[u8], out: &mut [u8], is_part: bool) -> Option<usize> {
     }
 }
 
-/// LZMA of EROFS: no header, and the properties, inverted, in place of the first byte, which is always 0. The output is what there is room for.
+/// Decompresses LZMA as in EROFS: without a header, and with the inverted properties in place of the first byte,
+/// which is otherwise always 0. The output fills `out`.
 pub(super) fn micro_lzma(data: &[u8], out: &mut [u8]) -> Option<usize> {
     let (properties, rest) = data.split_first()?;
     let stream = std::io::Cursor::new([0]).chain(rest);

@@ -8,13 +8,13 @@ use super::{Inode, MAX_NAMES, Names, Tree};
 
 const MAGIC: u32 = 0x28CD_3D45;
 
-/// Place of the root's inode.
+/// Offset of the root's inode.
 const ROOT: u32 = 64;
 
-/// Bytes of an inode.
+/// Size of an inode, bytes.
 const INODE: u32 = 12;
 
-/// Longest compressed block: zlib adds a little to what it cannot make smaller.
+/// Size of the longest compressed block: zlib makes incompressible data slightly larger.
 const COMPRESSED_MAX: u64 = 2 * BLOCK_BYTES as u64;
 
 pub(super) struct Cramfs {
@@ -29,7 +29,7 @@ struct RawInode {
     gid: u32,
     size: u32,
     name_len: u32,
-    /// Place of the data.
+    /// Offset of the data.
     at: u64,
 }
 
@@ -47,7 +47,7 @@ impl Cramfs {
     fn raw(&self, inode: u32) -> Option<RawInode> {
         let at = u64::from(inode);
         let (first, second, third) = (self.word(at)?, self.word(at + 4)?, self.word(at + 8)?);
-        // Bit fields begin at the end that the byte order has first.
+        // Bit fields begin at the end that is first in the byte order.
         Some(if self.is_big {
             RawInode {
                 mode: first >> 16,
@@ -112,7 +112,7 @@ impl Tree for Cramfs {
         if block >= blocks {
             return None;
         }
-        // A table of the ends of the blocks is before them.
+        // A table with the ends of the blocks is before them.
         let table = raw.at;
         let start = match block.checked_sub(1) {
             Some(before) => u64::from(self.word(table + 4 * u64::from(before))?),
@@ -120,7 +120,7 @@ impl Tree for Cramfs {
         };
         let len = u64::from(self.word(table + 4 * u64::from(block))?).checked_sub(start)?;
         out.fill(0);
-        // A hole.
+        // The block is a hole.
         if len == 0 {
             return Some(());
         }

@@ -1,4 +1,5 @@
-//! EROFS: inodes by their places, data in blocks, behind the inode, in chunks or in compressed clusters (Linux: `fs/erofs/erofs_fs.h`).
+//! EROFS: inodes by their positions; data in blocks, after the inode, in chunks or in compressed clusters (Linux:
+//! `fs/erofs/erofs_fs.h`).
 
 use std::sync::Arc;
 
@@ -12,21 +13,21 @@ use crate::map::view::Numbers as _;
 
 const SUPERBLOCK: u64 = 1024;
 
-/// Bytes of the unit in which inodes are counted.
+/// Unit of inode positions, bytes.
 const SLOT: u64 = 32;
 
-/// Features that the reader has: all up to prefixes of extended attributes, but data on other devices.
+/// Features that the reader supports: all up to prefixes of extended attributes, except data on other devices.
 const KNOWN: u32 = 0x7F;
 const OTHER_DEVICES: u32 = 0x8;
 
-/// Layouts of the data of an inode.
+/// Layouts of an inode's data.
 const FLAT: u16 = 0;
 const COMPRESSED_FULL: u16 = 1;
 const FLAT_INLINE: u16 = 2;
 const COMPRESSED_COMPACT: u16 = 3;
 const CHUNKS: u16 = 4;
 
-/// Flags of a file in chunks: they have indexes of 8 bytes.
+/// Flag of a file in chunks with indexes of 8 bytes.
 const CHUNK_INDEXES: u32 = 0x20;
 const HOLE: u32 = u32::MAX;
 
@@ -36,7 +37,7 @@ const BIG_CLUSTERS: u16 = 0x2 | 0x4;
 const INLINE_TAIL: u16 = 0x8;
 const INTERLACED: u16 = 0x10;
 const FRAGMENT: u16 = 0x20;
-/// Flag of a compressed file that is a fragment as a whole.
+/// Flag of a compressed file that is completely in a fragment.
 const ALL_FRAGMENT: u64 = 1 << 63;
 
 /// Types of a logical cluster.
@@ -44,14 +45,14 @@ const PLAIN: u32 = 0;
 const NOT_HEAD: u32 = 2;
 const HEAD_2: u32 = 3;
 
-/// Flag of the first logical cluster behind a head: the rest is the number of blocks.
+/// Flag of the first logical cluster after a head; the other bits are the number of blocks.
 const BLOCK_COUNT: u32 = 1 << 11;
 
-/// Most logical clusters of a file, and the largest extent.
+/// Largest number of logical clusters in a file, and size of the largest extent.
 const MAX_CLUSTERS: u64 = 1 << 22;
 const EXTENT_MAX: u64 = 16 << 20;
 
-/// Prefixes of extended attributes by their numbers.
+/// Prefixes of extended attributes, by number.
 const PREFIXES: [&str; 7] =
     ["", "user.", "system.posix_acl_access", "system.posix_acl_default", "trusted.", "lustre.", "security."];
 
@@ -62,7 +63,7 @@ pub(super) struct Erofs {
     inodes_at: u64,
     xattrs_at: u64,
     time: Timestamp,
-    /// Inode with the fragments.
+    /// Inode that contains the fragments.
     packed: u64,
     root: u32,
     places: InodeNumbers,
@@ -70,7 +71,7 @@ pub(super) struct Erofs {
     extents: Recent<(u32, u64), Vec<u8>>,
 }
 
-/// An inode with the place of its data.
+/// An inode with the position of its data.
 #[derive(Clone)]
 struct Raw {
     inode: Inode,
@@ -79,7 +80,7 @@ struct Raw {
     field: u32,
     at: u64,
     xattr_bytes: u64,
-    /// Byte behind the inode and its extended attributes.
+    /// End of the inode and its extended attributes.
     end: u64,
 }
 
@@ -88,13 +89,13 @@ struct Map {
     advise: u16,
     algorithms: [u8; 2],
     extents: Vec<Extent>,
-    /// Byte and length of the tail behind the indexes.
+    /// Offset and length of the tail after the indexes.
     tail: (u64, u64),
-    /// Byte of the fragment.
+    /// Offset of the fragment.
     fragment: u64,
 }
 
-/// A stretch of a file in one cluster.
+/// Range of a file in one cluster.
 #[derive(Clone, Copy)]
 struct Extent {
     start: u64,
@@ -106,9 +107,9 @@ struct Extent {
 /// Index of a logical cluster.
 struct Index {
     kind: u32,
-    /// Byte at which an extent begins in it.
+    /// Offset in the cluster at which an extent begins.
     byte: u64,
-    /// First block of a head; number of blocks behind a head.
+    /// First block of a head; number of blocks after a head.
     value: u64,
 }
 
@@ -171,7 +172,7 @@ impl Erofs {
         Some(Raw { inode, layout: format >> 1 & 7, field, at: at + own, xattr_bytes, end })
     }
 
-    /// Place of a byte of a file that is not compressed, and the bytes that follow there; `Some(None)` in a hole.
+    /// Position of a byte of an uncompressed file, and number of following bytes there; `Some(None)` in a hole.
     fn place(&self, raw: &Raw, at: u64) -> Option<Option<(u64, u64)>> {
         let address = |block: u32| u64::from(block) * self.block;
         match raw.layout {
@@ -247,7 +248,7 @@ impl Erofs {
                 }),
             }
         }
-        // A cluster may begin where the file ends: it has nothing of it.
+        // A cluster may begin at the end of the file, and then contains no bytes of it.
         map.extents.retain(|extent| extent.start < raw.inode.size);
         if advise & INLINE_TAIL != 0 {
             map.tail = (indexes.end(), header.le16(2).into());
@@ -259,7 +260,7 @@ impl Erofs {
         Some(map)
     }
 
-    /// Bytes of the extent of a file in which a byte is, and the byte at which it begins.
+    /// Bytes of the extent that contains an offset of a file, and the start of the extent.
     fn extent(&mut self, inode: u32, raw: &Raw, at: u64) -> Option<(u64, Arc<Vec<u8>>)> {
         let map = self.map(inode, raw)?;
         let number = map.extents.partition_point(|extent| extent.start <= at).checked_sub(1)?;
@@ -282,7 +283,7 @@ impl Erofs {
     fn fragment(&mut self, at: u64, of: u32, out: &mut [u8]) -> Option<()> {
         let packed = self.places.number(self.packed).filter(|packed| *packed != of)?;
         let raw = self.raw(packed)?;
-        // Fragments are in no fragment.
+        // Fragments do not contain other fragments.
         if raw.layout == COMPRESSED_COMPACT || raw.layout == COMPRESSED_FULL {
             let map = self.map(packed, &raw)?;
             if map.advise & FRAGMENT != 0 {
@@ -292,7 +293,7 @@ impl Erofs {
         self.read(packed, &raw, at, out)
     }
 
-    /// Decompresses a cluster into the bytes that an extent has.
+    /// Decompresses a cluster into the bytes of an extent.
     fn cluster(&mut self, map: &Map, extent: Extent, is_last: bool, out: &mut [u8]) -> Option<()> {
         let (place, len) = if is_last && map.advise & INLINE_TAIL != 0 {
             map.tail
@@ -303,7 +304,7 @@ impl Erofs {
         if extent.kind == PLAIN {
             return self.plain(map, extent, &stored, out);
         }
-        // Compressed data stand at the end of their blocks.
+        // Compressed data is at the end of its blocks.
         let zeros = stored.iter().take(usize::try_from(self.block).ok()?).take_while(|byte| **byte == 0);
         let skipped = zeros.count();
         let data = stored.get(skipped..)?;
@@ -323,7 +324,7 @@ impl Erofs {
             out.copy_from_slice(from);
             return Some(());
         }
-        // The data stand where they do in the file, and go on at the start of the block.
+        // The data has the same position in the block as in the file, and continues at the start of the block.
         let byte = usize::try_from(extent.start % self.block).ok()?;
         let first = stored.len().checked_sub(byte)?.min(out.len());
         let (right, left) = out.split_at_mut(first);
@@ -400,7 +401,7 @@ impl Erofs {
         Some(())
     }
 
-    /// An extended attribute, and the bytes that it takes.
+    /// Extended attribute, and its number of bytes.
     fn xattr(&self, at: u64) -> Option<(Xattr, u64)> {
         let head = self.media.array::<4>(at)?;
         let (name_len, value_len) = (usize::from(head[0]), usize::from(head[..].le16(2)));
@@ -412,7 +413,7 @@ impl Erofs {
     }
 }
 
-/// The indexes of the logical clusters of a compressed file.
+/// Indexes of the logical clusters of a compressed file.
 struct Indexes<'m> {
     media: &'m Media,
     at: u64,
@@ -427,7 +428,7 @@ impl Indexes<'_> {
         if self.is_compact { self.compact(number) } else { self.full(number) }
     }
 
-    /// Byte behind the last index.
+    /// End of the last index.
     fn end(&self) -> u64 {
         let last = self.count.saturating_sub(1);
         if !self.is_compact {
@@ -454,7 +455,7 @@ impl Indexes<'_> {
         if shift == 1 { 16 } else { 2 }
     }
 
-    /// Place of a compact index, and the logarithm of its bytes on average.
+    /// Position of a compact index, and the logarithm of its mean size.
     fn place(&self, number: u64) -> (u64, u32) {
         let first = (32 - self.at % 32) / 4 % 8;
         let short = if self.advise & PACKED_2_BYTES != 0 && first < self.count {
@@ -501,7 +502,7 @@ impl Indexes<'_> {
     }
 }
 
-/// Blocks of the heads before one in its pack (Linux: `unpack_compacted_index`).
+/// Number of blocks in the heads before an index in its pack (Linux: `unpack_compacted_index`).
 fn blocks_before(number: u32, has_big: bool, get: impl Fn(u32) -> (u32, u32)) -> Option<u32> {
     let mut left = i64::from(number);
     let mut blocks = if has_big { 0_u32 } else { 1 };

@@ -1,11 +1,11 @@
-//! The bytes of a part, which a reader has for itself.
+//! Bytes of a part for its reader.
 
 use floatgate_stack::Store;
 
-/// Most bytes that are read together.
+/// Largest number of bytes in one read.
 const READ_MAX: usize = 1 << 20;
 
-/// A stretch of a store. Reads behind its end give nothing, and so do reads that fail.
+/// A range of a store. Reads after its end return nothing, and so do reads that fail.
 pub(crate) struct Media {
     store: Box<dyn Store>,
     start: u64,
@@ -24,7 +24,7 @@ impl Media {
         self.len
     }
 
-    /// Bytes of the stretch; `None` if it does not have them all.
+    /// Reads bytes of the range; `None` if the range does not contain them all.
     pub(super) fn read(&self, at: u64, buf: &mut [u8]) -> Option<()> {
         if at.checked_add(buf.len() as u64)? > self.len {
             return None;
@@ -32,7 +32,7 @@ impl Media {
         self.store.read_at(self.start + at, buf).ok()
     }
 
-    /// Bytes of the stretch, at most a MiB.
+    /// Bytes of the range, at most a MiB.
     pub(super) fn bytes(&self, at: u64, len: usize) -> Option<Vec<u8>> {
         if len > READ_MAX {
             return None;

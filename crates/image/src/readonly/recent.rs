@@ -1,9 +1,9 @@
-//! Blocks that were read last, for formats that read a block many times.
+//! Cache of blocks, for formats that read a block many times.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// A few values by their keys; the oldest goes first.
+/// A few values with their keys; the oldest is removed first.
 pub(super) struct Recent<K, V> {
     values: VecDeque<(K, Arc<V>)>,
     room: usize,
@@ -28,7 +28,7 @@ impl<K: PartialEq + Copy, V> Recent<K, V> {
     }
 }
 
-/// Inode numbers for places that need more than 32 bits.
+/// Inode numbers for positions with more than 32 bits.
 #[derive(Default)]
 pub(super) struct InodeNumbers {
     places: Vec<u64>,
@@ -36,7 +36,7 @@ pub(super) struct InodeNumbers {
 }
 
 impl InodeNumbers {
-    /// Number of a place, the next one if it has none yet.
+    /// Inode number of a position; a new position gets the next number.
     pub(super) fn number(&mut self, place: u64) -> Option<u32> {
         if let Some(&number) = self.numbers.get(&place) {
             return Some(number);

@@ -1,17 +1,18 @@
-//! romfs: headers of 16 bytes and a name, chained, with the data behind them (Linux: `Documentation/filesystems/romfs.rst`).
+//! romfs: chained headers of 16 bytes with a name, each followed by its data (Linux:
+//! `Documentation/filesystems/romfs.rst`).
 
 use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, FileType};
 
 use super::media::Media;
 use super::{Inode, MAX_NAMES, Names, Tree};
 
-/// Bytes before the name of a header.
+/// Number of bytes before the name in a header.
 const HEADER: u64 = 16;
 
-/// Longest name.
+/// Length of the longest name.
 const NAME_MAX: usize = 256;
 
-/// Types in the lower bits of the link to the next header.
+/// File types in the lower bits of the link to the next header.
 const HARD_LINK: u32 = 0;
 const DIRECTORY: u32 = 1;
 const EXECUTABLE: u32 = 8;
@@ -28,13 +29,13 @@ struct Header {
     info: u32,
     size: u32,
     name: Vec<u8>,
-    /// Place of the data.
+    /// Offset of the data.
     data: u64,
 }
 
 impl Romfs {
     pub(super) fn new(media: Media) -> Option<Self> {
-        // The superblock is a header whose name is that of the volume.
+        // The superblock is a header whose name is the name of the volume.
         let root = u32::try_from(name(&media, HEADER)?.1).ok()?;
         Some(Self { media, root })
     }
@@ -47,7 +48,7 @@ impl Romfs {
         Some(Header { next: next & !15, kind: next & 7, is_executable, info, size, name, data })
     }
 
-    /// The header that a hard link leads to.
+    /// Header to which a hard link points.
     fn target(&self, at: u32) -> Option<u32> {
         let header = self.header(at)?;
         let is_link = header.kind == HARD_LINK && self.header(header.info)?.kind != HARD_LINK;
@@ -55,7 +56,7 @@ impl Romfs {
     }
 }
 
-/// A name, which is padded to a multiple of 16 bytes, and the place behind it.
+/// Name, which is padded to a multiple of 16 bytes, and the offset after it.
 fn name(media: &Media, at: u64) -> Option<(Vec<u8>, u64)> {
     let room = usize::try_from(media.len().checked_sub(at)?).ok()?.min(NAME_MAX);
     let mut bytes = media.bytes(at, room)?;
@@ -81,7 +82,7 @@ impl Tree for Romfs {
             7 => FileType::Fifo,
             _ => return None,
         };
-        // Linux makes these permissions up.
+        // Linux also uses these permissions, which romfs does not store.
         let permissions = match file_type {
             FileType::Regular if header.is_executable => 0o755,
             FileType::Directory => 0o755,
@@ -97,7 +98,7 @@ impl Tree for Romfs {
     }
 
     fn names(&mut self, directory: u32) -> (Names, bool) {
-        // The root's first header is that of its own `.`; other directories name their first one.
+        // The first header of the root is its own `.`; other directories contain the offset of their first header.
         let first = if directory == self.root { Some(self.root) } else { None };
         let Some(mut at) = first.or_else(|| {
             self.header(directory).filter(|header| header.kind == DIRECTORY).map(|header| header.info)
@@ -111,7 +112,7 @@ impl Tree for Romfs {
                 let Some(target) = self.target(at) else { return (names, false) };
                 names.push((header.name, target));
             }
-            // Headers stand in the order of the chain, so that it ends.
+            // Headers have the order of the chain, so that the chain ends.
             if header.next != 0 && header.next <= at {
                 return (names, false);
             }

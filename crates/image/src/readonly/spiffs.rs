@@ -1,4 +1,5 @@
-//! SPIFFS: pages with the number of their object and their place in it; a lookup table begins each block (`spiffs_nucleus.h`).
+//! SPIFFS: pages with the ID of their object and their index in it; a lookup table begins each block
+//! (`spiffs_nucleus.h`).
 
 use std::collections::BTreeMap;
 
@@ -10,19 +11,19 @@ use crate::map::probes::spiffs_shape;
 use crate::map::view::Numbers as _;
 use crate::words::count;
 
-/// Bytes of the header of a page: object, place in it, flags.
+/// Size of a page header, bytes: object, index in it, flags.
 const HEADER: u64 = 5;
 
-/// Numbers of objects in the lookup table: free, deleted; the flag of a page with an index.
+/// Object IDs in the lookup table: free, deleted; flag of an index page.
 const FREE: u16 = 0xFFFF;
 const GONE: u16 = 0;
 const INDEX: u16 = 0x8000;
 
-/// Flags of a page, which are cleared when they hold: written as a whole, deleted.
+/// Flags of a page, which are set if their bit is 0: written completely, deleted.
 const FINAL: u8 = 0x02;
 const DELETED: u8 = 0x80;
 
-/// Places in the first page of an index: size, type, name, and the meta data of ESP-IDF: the time.
+/// Positions in the first page of an index: size, type, name, and ESP-IDF's metadata (the time).
 const SIZE_AT: usize = 8;
 const TYPE_AT: usize = 12;
 const NAME_AT: usize = 13;
@@ -32,23 +33,23 @@ const TIME_AT: usize = NAME_AT + NAME;
 /// Size of a file that was not closed.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Bytes in which the lookup table of the first block ends.
+/// Size of the range in which the lookup table of the first block ends, bytes.
 const HEAD: u64 = 4096;
 
-/// Most pages.
+/// Largest number of pages.
 const MAX_PAGES: u64 = 1 << 22;
 
-/// Number of the root.
+/// Object ID of the root directory.
 const ROOT: u32 = 0;
 
 struct Object {
     size: u32,
     time: u32,
-    /// Pages by their places in the object.
+    /// Pages, by their index in the object.
     pages: BTreeMap<u16, u64>,
 }
 
-/// A directory, which only names with slashes have, or a file.
+/// A directory, which exists only as a part of names with slashes, or a file.
 enum Node {
     Directory(BTreeMap<Vec<u8>, u32>),
     File(u16),
@@ -59,11 +60,12 @@ pub(super) struct Spiffs {
     page: u64,
     objects: BTreeMap<u16, Object>,
     nodes: Vec<Node>,
-    /// Files whose names collide with others, and files without a name.
+    /// Losses of files whose names collide with others, and of files without a name.
     losses: Vec<String>,
 }
 
-/// Bytes of a page and of a block, by the first block, or by those behind it; then the first one is damaged, or was just erased.
+/// Page size and block size according to the first block, or to the blocks after it. In that case the first block is
+/// damaged, or was just erased.
 fn find_shape(media: &Media) -> Option<(u64, u64, Vec<String>)> {
     let behind = |start: u64| {
         let len = media.len().checked_sub(start)?;
@@ -95,7 +97,7 @@ impl Spiffs {
         Some(fs)
     }
 
-    /// Collects the pages of all objects, and the names of those with an index.
+    /// Collects the pages of all objects, and the names of objects with an index.
     fn scan(&mut self, block: u64) -> Vec<(u16, Vec<u8>)> {
         let mut names: BTreeMap<u16, Vec<u8>> = BTreeMap::new();
         let table_pages = (block / self.page * 2).div_ceil(self.page);
@@ -145,7 +147,7 @@ impl Spiffs {
         Some(())
     }
 
-    /// Puts a file into the directories that its name has.
+    /// Adds a file to the directories in its name.
     fn insert(&mut self, name: &[u8], id: u16) -> Option<()> {
         let mut parts: Vec<&[u8]> =
             name.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
@@ -176,7 +178,7 @@ impl Spiffs {
         }
     }
 
-    /// Bytes of a file: those of its pages, if it was not closed.
+    /// Size of a file in bytes; if the file was not closed, the size of its pages.
     fn size(&self, object: &Object) -> u64 {
         match object.size {
             UNKNOWN => object
@@ -198,7 +200,7 @@ impl Tree for Spiffs {
             return Some(Inode::plain(FileType::Directory, 0));
         }
         let object = self.object(inode)?;
-        // Formats without the time have FFh there.
+        // Formats without the time have FFh in this field.
         let seconds = if object.time == u32::MAX { 0 } else { object.time };
         let time = Timestamp { seconds: seconds.into(), nanoseconds: 0 };
         Some(Inode::plain(FileType::Regular, self.size(object)).at(time))

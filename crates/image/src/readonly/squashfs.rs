@@ -1,4 +1,5 @@
-//! SquashFS 4: tables of compressed metadata, and blocks of data with a table of fragments (Linux: `fs/squashfs/squashfs_fs.h`).
+//! SquashFS 4: tables of compressed metadata, and data blocks with a table of fragments (Linux:
+//! `fs/squashfs/squashfs_fs.h`).
 
 use std::sync::Arc;
 
@@ -10,32 +11,32 @@ use super::recent::{InodeNumbers, Recent};
 use super::{Inode, MAX_NAMES, Names, Tree, Xattr, Xattrs, broken, unsupported};
 use crate::map::view::Numbers as _;
 
-/// Bytes of a block of metadata.
+/// Size of a metadata block, bytes.
 const METADATA: usize = 8192;
 
-/// Flag in the length of a block of metadata that is not compressed.
+/// Flag in the length of an uncompressed metadata block.
 const METADATA_PLAIN: u16 = 0x8000;
 
-/// Flag in the length of a block of data that is not compressed.
+/// Flag in the length of an uncompressed data block.
 const DATA_PLAIN: u32 = 1 << 24;
 
-/// Number of a fragment or of extended attributes that are not there.
+/// Number of a missing fragment, or of missing extended attributes.
 const NONE: u32 = u32::MAX;
 
-/// Most blocks of a file.
+/// Largest number of blocks in a file.
 const MAX_BLOCKS: u64 = 1 << 21;
 
-/// Bytes of a header of an inode, and of an entry of a table.
+/// Size of an inode header, and of a table entry, bytes.
 const INODE_HEADER: usize = 16;
 const TABLE_ENTRY: u64 = 16;
 
-/// Prefixes of extended attributes by their numbers.
+/// Prefixes of extended attributes, by number.
 const PREFIXES: [&str; 3] = ["user.", "trusted.", "security."];
 
-/// Flag of the type of an extended attribute whose value is elsewhere.
+/// Flag in the type of an extended attribute whose value is at another position.
 const VALUE_ELSEWHERE: u16 = 0x100;
 
-/// Largest value of an extended attribute.
+/// Size of the largest value of an extended attribute, bytes.
 const VALUE_MAX: u32 = 64 << 10;
 
 pub(super) struct Squashfs {
@@ -51,7 +52,7 @@ pub(super) struct Squashfs {
     files: Recent<u32, File>,
 }
 
-/// Places of the tables.
+/// Offsets of the tables.
 struct Tables {
     ids: u64,
     xattrs: u64,
@@ -60,7 +61,7 @@ struct Tables {
     fragments: u64,
 }
 
-/// A place in the metadata: its block, and the byte in what that decompresses to.
+/// Position in the metadata: its block, and the offset in the decompressed block.
 #[derive(Clone, Copy)]
 struct MetadataRef {
     block: u64,
@@ -68,13 +69,13 @@ struct MetadataRef {
 }
 
 impl MetadataRef {
-    /// The place of a reference: the block from the start of a table, and the byte.
+    /// Position of a reference: the block relative to the start of a table, and the offset.
     fn of(table: u64, reference: u64) -> Option<Self> {
         Some(Self { block: table.checked_add(reference >> 16)?, byte: (reference & 0xFFFF) as usize })
     }
 }
 
-/// An inode with what its type has.
+/// An inode with the fields of its type.
 struct Raw {
     inode: Inode,
     xattrs: u32,
@@ -91,9 +92,9 @@ enum Body {
 /// Blocks of a file.
 struct File {
     size: u64,
-    /// Place and length field of each.
+    /// Offset and length field of each block.
     blocks: Vec<(u64, u32)>,
-    /// Place, length field and byte of the fragment at its end.
+    /// Offset, length field and start of the fragment at the end of the file.
     tail: Option<(u64, u32, u64)>,
 }
 
@@ -111,7 +112,7 @@ impl Squashfs {
             4 => Codec::Xz,
             5 => Codec::Lz4,
             6 => Codec::Zstd,
-            // Linux has no others.
+            // Linux has no other types.
             _ => return Err(broken()),
         };
         if !(12..=20).contains(&head.le16(22)) {
@@ -140,7 +141,7 @@ impl Squashfs {
         })
     }
 
-    /// A block of metadata and the place of the next one.
+    /// A metadata block, and the offset of the next one.
     fn metadata(&mut self, at: u64) -> Option<Arc<(Vec<u8>, u64)>> {
         if let Some(block) = self.metadata.get(at) {
             return Some(block);
@@ -159,7 +160,7 @@ impl Squashfs {
         Some(self.metadata.put(at, (bytes, at + 2 + len as u64)))
     }
 
-    /// Reads metadata and moves the place behind them.
+    /// Reads metadata, and moves the position after it.
     fn take(&mut self, place: &mut MetadataRef, out: &mut [u8]) -> Option<()> {
         let mut done = 0;
         while done < out.len() {
@@ -185,7 +186,7 @@ impl Squashfs {
         Some(bytes)
     }
 
-    /// An entry of a table whose blocks of metadata a list of places has.
+    /// Entry of a table whose metadata blocks are in a list of offsets.
     fn entry<const N: usize>(&mut self, table: u64, index: u32) -> Option<[u8; N]> {
         let byte = u64::from(index) * N as u64;
         let block = self.media.le64(table.checked_add(byte / METADATA as u64 * 8)?)?;
@@ -212,7 +213,7 @@ impl Squashfs {
         Some(raw)
     }
 
-    /// Fields behind the header of an inode, by its type.
+    /// Fields after the header of an inode, by its type.
     fn body(&mut self, mut place: MetadataRef, inode: Inode, is_long: bool) -> Option<Raw> {
         match (inode.file_type, is_long) {
             (FileType::Directory, false) => {
@@ -282,7 +283,7 @@ impl Squashfs {
     ) -> Option<Raw> {
         let listing =
             MetadataRef { block: self.tables.directories.checked_add(block.into())?, byte: byte.into() };
-        // Three bytes are those of `.` and `..`, which are not there.
+        // Three bytes of the size stand for `.` and `..`, which are not stored.
         let body = Body::Directory { listing, len: u64::from(size.saturating_sub(3)) };
         Some(Raw { inode: Inode { links, size: size.into(), ..inode }, xattrs, body })
     }
@@ -319,7 +320,7 @@ impl Squashfs {
         Some(self.files.put(inode, File { size, blocks, tail }))
     }
 
-    /// A block of data of any file.
+    /// Data block of any file.
     fn data(&mut self, at: u64, field: u32) -> Option<Arc<Vec<u8>>> {
         if let Some(data) = self.data.get(at) {
             return Some(data);
@@ -345,7 +346,7 @@ impl Squashfs {
         Some((count, header.le32(4)))
     }
 
-    /// A name with the reference of its inode, and the bytes that it takes.
+    /// A name with the reference of its inode, and its number of bytes.
     fn name(&mut self, place: &mut MetadataRef, block: u32) -> Option<(Vec<u8>, u32, u64)> {
         let entry = self.array::<8>(place)?;
         let entry = &entry[..];
@@ -424,7 +425,7 @@ impl Tree for Squashfs {
         let (index, within) = (usize::try_from(at / self.block_bytes).ok()?, at % self.block_bytes);
         let len = file.size.checked_sub(at)?.min(BLOCK_BYTES as u64);
         let (place, field, start) = match (file.blocks.get(index), file.tail) {
-            // A hole.
+            // The block is a hole.
             (Some((_, 0)), _) => return Some(()),
             (Some(&(place, field)), _) => (place, field, within),
             (None, Some((place, field, byte))) => (place, field, byte.checked_add(within)?),

@@ -1,7 +1,8 @@
-//! The wear levelling of ESP-IDF beneath FAT (facts of `WL_Flash.cpp` and `WL_Ext_Safe.cpp`, Apache-2.0).
+//! ESP-IDF's wear levelling below FAT (facts of `WL_Flash.cpp` and `WL_Ext_Safe.cpp`, Apache-2.0).
 //!
-//! A partition has one sector more than its data: the dummy, into which the next sector is copied after every 16 erases, so that it moves through the
-//! partition. Behind the data are two copies of the state, each with a record for each move of the turn, and the configuration.
+//! A partition has one sector more than its data, the dummy. After every 16 erases, the next sector is copied into
+//! the dummy, so that the dummy moves through the partition. After the data are two copies of the state, each with a
+//! record for each move of the turn, and the configuration.
 
 use floatgate_media::crc;
 use floatgate_stack::{Store, StoreError};
@@ -11,32 +12,32 @@ use super::{Opened, broken, fat, fs, unsupported};
 use crate::map::view::Numbers as _;
 use floatgate_stack::fs::Error;
 
-/// Bytes of the configuration that are looked at: eight numbers and their CRC.
+/// Number of examined bytes of the configuration: eight numbers and their CRC.
 pub(crate) const CONFIG_BYTES: usize = 36;
 
-/// Bytes of a state, and of a record of a move behind it.
+/// Size of a state, and of a record of a move after it, bytes.
 const STATE: usize = 64;
 const RECORD: u64 = 16;
 
-/// Versions of the layer. Records of the first one are bytes that are not FFh.
+/// Versions of the layer. In the first version, records are bytes other than FFh.
 const VERSIONS: std::ops::RangeInclusive<u32> = 1..=2;
 
-/// Smallest partition: dummy, data, two states and configuration.
+/// Number of sectors in the smallest partition: dummy, data, two states and configuration.
 const SECTORS_MIN: u64 = 5;
 
-/// Largest partition.
+/// Size of the largest partition, bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Sign of a write that a power cut has interrupted in safe mode, and the bytes that it takes at the end of the data.
+/// Mark of a write that a power cut interrupted in safe mode, and its number of bytes at the end of the data.
 const SAFE_SIGN: u32 = 0x1234_5678;
 const SAFE_BYTES: u64 = 2 * WearLevelling::SECTOR;
 
-/// The CRC of the layer: CRC-32 with a register of zeros at the start, as a start value of FFFFFFFFh gives it.
+/// CRC of the layer: CRC-32 with a register of zeros at the start, which results from a start value of FFFFFFFFh.
 fn sum(bytes: &[u8]) -> u32 {
     !crc::ubi_update(0, bytes)
 }
 
-/// Reads bytes; `None` behind the end.
+/// Reads bytes; `None` after the end.
 type Reader<'r> = dyn Fn(u64, &mut [u8]) -> Option<()> + 'r;
 
 /// States with good CRCs.
@@ -48,7 +49,7 @@ pub(crate) enum States {
 }
 
 impl States {
-    /// Words for people.
+    /// Text for display.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Both => "both good",
@@ -58,23 +59,23 @@ impl States {
     }
 }
 
-/// The layer over a partition.
+/// Wear levelling of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WearLevelling {
-    /// Bytes of the data.
+    /// Size of the data, bytes.
     data: u64,
-    /// Number of the sector that holds nothing.
+    /// Number of the dummy sector.
     dummy: u64,
-    /// Turns of the dummy through the partition.
+    /// Number of turns of the dummy through the partition.
     turns: u64,
     states: States,
 }
 
 impl WearLevelling {
-    /// Bytes of a sector of the flash.
+    /// Size of a sector of the flash, bytes.
     pub(crate) const SECTOR: u64 = 4096;
 
-    /// Bytes of the partition that a configuration tells; `None` of something else.
+    /// Size of the partition that a configuration states, bytes; `None` for other data.
     pub(crate) fn partition_bytes(config: &[u8; CONFIG_BYTES]) -> Option<u64> {
         let config = &config[..];
         let sector = Self::SECTOR as u32;
@@ -90,7 +91,7 @@ impl WearLevelling {
         (is_config && is_size).then_some(bytes)
     }
 
-    /// The layer over a partition of `len` bytes; `None` if it has none.
+    /// Wear levelling of a partition of `len` bytes; `None` if the partition has none.
     pub(crate) fn read(read: &Reader<'_>, len: u64) -> Option<Self> {
         let mut config = [0; CONFIG_BYTES];
         read(len.checked_sub(Self::SECTOR)?, &mut config)?;
@@ -121,7 +122,7 @@ impl WearLevelling {
         self.dummy
     }
 
-    /// Moves of the dummy.
+    /// Number of moves of the dummy.
     pub(crate) const fn moves(&self) -> u64 {
         self.turns * (self.data / Self::SECTOR + 1) + self.dummy
     }
@@ -130,7 +131,7 @@ impl WearLevelling {
         self.states
     }
 
-    /// Place of a byte of the data in the partition.
+    /// Offset in the partition of a byte of the data.
     const fn place(&self, at: u64) -> u64 {
         let place = (self.data - self.turns * Self::SECTOR % self.data + at) % self.data;
         if place < self.dummy * Self::SECTOR { place } else { place + Self::SECTOR }
@@ -140,7 +141,7 @@ impl WearLevelling {
 /// State of the layer.
 struct State {
     at: u64,
-    /// Number of sectors, the dummy among them.
+    /// Number of sectors, including the dummy.
     sectors: u64,
     turns: u64,
     version: u32,
@@ -154,7 +155,7 @@ impl State {
         let bytes = &bytes[..];
         let version = bytes.le32(24);
         let is_good = match version {
-            // The first version has its CRC in the place of the number of the device.
+            // In the first version, the CRC is at the position of the device number.
             1 => sum(&bytes[..28]) == bytes.le32(28),
             _ => sum(&bytes[..60]) == bytes.le32(60),
         };
@@ -169,7 +170,7 @@ impl State {
         })
     }
 
-    /// Number of the dummy: the first move of the turn without a record.
+    /// Number of the dummy sector: the first move of the turn without a record.
     fn dummy(&self, read: &Reader<'_>) -> Option<u64> {
         for number in 0..self.sectors {
             let mut record = [0; RECORD as usize];
@@ -181,7 +182,7 @@ impl State {
         Some(self.sectors - 1)
     }
 
-    /// True when a record says that the dummy has moved on from a sector.
+    /// True if a record states that the dummy has moved on from a sector.
     fn is_moved(&self, number: u32, record: &[u8]) -> bool {
         if self.version == 1 {
             return record.first() != Some(&0xFF);
@@ -193,11 +194,11 @@ impl State {
     }
 }
 
-/// Data of a partition in their order.
+/// Data of a partition in its order.
 struct Levelled {
     media: Media,
     layer: WearLevelling,
-    /// A sector that a power cut has left without its data, and the bytes that safe mode has kept of it.
+    /// A sector whose data a power cut has lost, and its bytes that safe mode has saved.
     restored: Option<(u64, Vec<u8>)>,
 }
 
@@ -218,7 +219,7 @@ impl Levelled {
         Some(())
     }
 
-    /// Sectors of `fat_bytes` that safe mode puts back at the next mount.
+    /// Restores sectors of `fat_bytes` that safe mode writes back at the next mount.
     fn restore(&mut self, fat_bytes: u64) -> Option<()> {
         let at = self.layer.data.checked_sub(SAFE_BYTES)?;
         let mut state = [0; 16];
@@ -231,7 +232,7 @@ impl Levelled {
         }
         let mut kept = vec![0; usize::try_from(WearLevelling::SECTOR).ok()?];
         self.read_sectors(at + WearLevelling::SECTOR, &mut kept)?;
-        // What was to be erased is erased.
+        // Sectors that should be erased are erased.
         let from = usize::try_from(first.checked_mul(fat_bytes)?).ok()?.min(kept.len());
         let to = usize::try_from(first.checked_add(count)?.checked_mul(fat_bytes)?).ok()?.min(kept.len());
         kept.get_mut(from..to)?.fill(0xFF);

@@ -1,7 +1,8 @@
 //! YAFFS2: the newest chunks of each object (facts of `yaffs_yaffs2.c`; layouts in `crate::yaffs`).
 //!
-//! Chunks are read from the newest one to the oldest, as Linux does at a mount without checkpoint. The first header of an object counts, and the first
-//! chunk at each place of a file. A chunk that a newer header has cut off does not.
+//! Chunks are read from the newest to the oldest, as in a Linux mount without checkpoint. The first header of an
+//! object that is read is valid, and the first chunk for each position of a file. Chunks that a newer header has cut
+//! off are not valid.
 
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 
@@ -12,7 +13,8 @@ use super::{Inode, Names, Tree, Xattrs, broken, unsupported};
 use crate::words::{count, show_path};
 use crate::yaffs::{self, Chunk, Header, ObjectKind, Shape, Tags};
 
-/// Objects that are there without headers: the root, the folder of objects without a name, and the parents of removed ones.
+/// Objects that exist without headers: the root, the folder of objects without a name, and the parents of removed
+/// objects.
 const ROOT: u32 = 1;
 const LOST: u32 = 2;
 const UNLINKED: u32 = 3;
@@ -21,40 +23,40 @@ const DELETED: u32 = 4;
 /// Name of the folder of objects without a name.
 const LOST_NAME: &[u8] = b"lost+found";
 
-/// Bytes that are read together.
+/// Number of bytes in one read.
 const BATCH: u64 = 1 << 20;
 
-/// Bytes in which the first header is looked for, and the step of its place.
+/// Size of the range in which the first header is searched, and step of the search, bytes.
 const SEARCH: u64 = 64 << 20;
 const STEP: usize = 32;
 
-/// Headers that may tell the shape.
+/// Largest number of headers from which the shape is derived.
 const MAX_HEADERS: u32 = 64;
 
-/// Bytes of a header that are looked at.
+/// Number of examined bytes of a header.
 const HEAD: u64 = 512;
 
-/// Longest distance between parents of an object.
+/// Largest depth of an object below its parents.
 const MAX_DEPTH: usize = 4096;
 
-/// Most names in a path that is reported.
+/// Largest number of names in a reported path.
 const PATH_MAX: usize = 64;
 
-/// State of an object after some of its chunks.
+/// State of an object after a part of its chunks.
 #[derive(Default)]
 struct Object {
     header: Option<Header>,
-    /// Place of the chunk with the header.
+    /// Offset of the chunk with the header.
     at: u64,
-    /// Places of the chunks with data, and their bytes.
+    /// Offset and number of bytes of each chunk with data.
     chunks: BTreeMap<u32, (u64, u32)>,
-    /// Bytes of the file.
+    /// Size of the file, bytes.
     size: u64,
-    /// Older chunks from this byte on were cut off; none so far if it is `None`.
+    /// Offset in the file from which older chunks were cut off; `None` if there was no cut so far.
     shrink: Option<u64>,
-    /// A newer object has taken its name.
+    /// True if a newer object has taken over the name.
     is_shadowed: bool,
-    /// Chunks with data are newer than the header, as in an image that a tool has made.
+    /// True if chunks with data are newer than the header, as in an image of a tool.
     has_newer_data: bool,
 }
 
@@ -62,24 +64,24 @@ pub(super) struct Yaffs {
     media: Media,
     shape: Shape,
     objects: BTreeMap<u32, Object>,
-    /// Names in directories.
+    /// Names in each directory.
     names: BTreeMap<u32, Names>,
-    /// Directories with names of objects that are missing.
+    /// Directories with names of missing objects.
     incomplete: BTreeSet<u32>,
-    /// Other names of objects.
+    /// Object of each additional name (hard link).
     links: BTreeMap<u32, u32>,
-    /// Number of headers whose chunks hold something else.
+    /// Number of headers whose chunks contain other data.
     damaged_headers: u64,
     losses: Vec<String>,
     remarks: Vec<String>,
 }
 
-/// Chunks that are not read.
+/// Numbers of chunks that were not read.
 #[derive(Default)]
 struct Unread {
-    /// Chunks with damaged tags.
+    /// Number of chunks with damaged tags.
     broken: u64,
-    /// Erased chunks between written ones of a block: YAFFS2 writes the chunks of a block in their order.
+    /// Number of erased chunks between written chunks of a block: YAFFS2 writes the chunks of a block in order.
     erased: u64,
 }
 
@@ -120,12 +122,12 @@ impl Yaffs {
         Ok(fs)
     }
 
-    /// Tags of all chunks that are written, with their places, and the numbers of those that are not read.
+    /// Tags and offsets of all written chunks, and the numbers of chunks that were not read.
     fn chunks(&self, start: u64) -> (Vec<(Tags, u64)>, Unread) {
         let stride = self.shape.stride();
         let batch = (BATCH / stride).max(1) * stride;
         let (mut all, mut unread) = (Vec::new(), Unread::default());
-        // The sequence number of the last written chunk, and the erased chunks behind it.
+        // Sequence number of the last written chunk, and the erased chunks after it.
         let (mut last, mut erased) = (None, 0);
         let whole = start + self.media.len().saturating_sub(start) / stride * stride;
         let step = usize::try_from(batch).unwrap_or(usize::MAX);
@@ -147,7 +149,7 @@ impl Yaffs {
                     }
                     Chunk::Written(_) => (last, erased) = (None, 0),
                     Chunk::Erased => erased += 1,
-                    // Bad blocks are often marked by zeros.
+                    // Bad blocks are often marked with zeros.
                     Chunk::Broken if chunk.iter().any(|byte| *byte != 0) => unread.broken += 1,
                     Chunk::Broken => (last, erased) = (None, 0),
                 }
@@ -156,7 +158,7 @@ impl Yaffs {
         (all, unread)
     }
 
-    /// Adds a chunk that is older than all before.
+    /// Adds a chunk that is older than all previous ones.
     fn add(&mut self, tags: &Tags, at: u64) {
         let number = tags.number();
         if !tags.is_header() {
@@ -181,7 +183,7 @@ impl Yaffs {
             return;
         };
         if !is_old && header.shadows > 0 {
-            // An object that has a newer chunk has a name again.
+            // An object with a newer chunk has its name again.
             let other = self.objects.entry(header.shadows);
             if let btree_map::Entry::Vacant(entry) = other {
                 entry.insert(Object { is_shadowed: true, shrink: Some(0), ..Object::default() });
@@ -206,7 +208,7 @@ impl Yaffs {
         Header::parse(&chunk, self.shape.order, self.shape.spare == yaffs::Spare::Inband)
     }
 
-    /// Type of an object; one without a header is a file that has lost its name.
+    /// Type of an object; an object without a header is a file without a name.
     fn kind(&self, number: u32) -> Option<ObjectKind> {
         if matches!(number, ROOT | LOST) {
             return Some(ObjectKind::Directory);
@@ -215,19 +217,19 @@ impl Yaffs {
         Some(object.header.as_ref().map_or(ObjectKind::File, |header| header.kind))
     }
 
-    /// The directory an object is in, as Linux finds it: `None` of one that was removed.
+    /// Directory of an object, as Linux finds it; `None` for a removed object.
     fn parent(&self, number: u32) -> Option<u32> {
         let header = self.objects.get(&number)?.header.as_ref();
         let parent = header.map_or(LOST, |header| header.parent);
         match parent {
             UNLINKED | DELETED => None,
             parent if self.kind(parent) == Some(ObjectKind::Directory) => Some(parent),
-            // Its directory is missing.
+            // The directory is missing.
             _ => Some(LOST),
         }
     }
 
-    /// Gives each object that was not removed its place in a directory.
+    /// Adds each object that was not removed to its directory.
     fn connect(&mut self) {
         let numbers: Vec<u32> =
             self.objects.keys().copied().filter(|number| !matches!(*number, ROOT..=DELETED)).collect();
@@ -243,7 +245,7 @@ impl Yaffs {
             match is_gone {
                 Some(true) => {}
                 Some(false) => self.enter(number, self.parent(number).unwrap_or(LOST)),
-                // A circle of directories leads nowhere.
+                // Directories in a cycle are not reachable from the root.
                 None => self.enter(number, LOST),
             }
         }
@@ -260,7 +262,7 @@ impl Yaffs {
         }
     }
 
-    /// Reports what an object has lost; returns the number of its pages that are holes, or lost.
+    /// Reports the losses of an object. Returns the number of its pages that are holes or lost.
     fn judge(&mut self, number: u32) -> u64 {
         let Some(object) = self.objects.get(&number) else { return 0 };
         let Some(header) = &object.header else {
@@ -281,7 +283,7 @@ impl Yaffs {
         let missing = pages.saturating_sub(object.chunks.len() as u64);
         let last = object.chunks.last_key_value().map_or(0, |(last, _)| u64::from(*last));
         let told = header.size.div_ceil(room);
-        // Data that follow the header were written by a tool, with those at the end, or appended page by page.
+        // Data after the header was written by a tool together with the end of the file, or was appended page by page.
         let is_cut = last < pages;
         let is_wild = last > told.max(1) && missing > 0 && !object.chunks.contains_key(&(last as u32 - 1));
         if missing > 0 && object.has_newer_data && (is_cut || is_wild) {
@@ -299,7 +301,7 @@ impl Yaffs {
         missing
     }
 
-    /// Path of an object, for people.
+    /// Path of an object for display.
     fn path(&self, number: u32) -> String {
         let (mut names, mut at) = (Vec::new(), number);
         while names.len() < PATH_MAX
@@ -313,7 +315,7 @@ impl Yaffs {
         show_path(&names)
     }
 
-    /// True of an object that was removed, or is in a directory that was; `None` of one in a circle.
+    /// True for an object that was removed, or is in a removed directory; `None` for an object in a cycle.
     fn is_gone(&self, number: u32, known: &mut BTreeMap<u32, Option<bool>>) -> Option<bool> {
         let mut path = BTreeSet::new();
         let mut at = number;
@@ -337,7 +339,7 @@ impl Yaffs {
         gone
     }
 
-    /// Puts an object into a directory.
+    /// Adds an object to a directory.
     fn enter(&mut self, number: u32, parent: u32) {
         let header = self.objects.get(&number).and_then(|object| object.header.as_ref());
         let own = header.map(|header| header.name.clone()).filter(|name| !name.is_empty());
@@ -365,13 +367,13 @@ impl Yaffs {
         names.push((name, target));
     }
 
-    /// Bytes of the file.
+    /// Size of the file, bytes.
     fn size(&self, inode: u32) -> Option<u64> {
         self.objects.get(&inode).map(|object| object.size)
     }
 }
 
-/// Shape of the filesystem, and the place of its first chunk.
+/// Shape of the filesystem, and the offset of its first chunk.
 fn find_shape(media: &Media) -> Result<(Shape, u64), Error> {
     let mut headers = 0;
     for first in (0..media.len().min(SEARCH)).step_by((BATCH - HEAD) as usize) {
@@ -395,12 +397,12 @@ fn find_shape(media: &Media) -> Result<(Shape, u64), Error> {
     }
 }
 
-/// A device in Linux's old encoding.
+/// Device number in Linux's old encoding.
 const fn device(bits: u32) -> DeviceNumber {
     DeviceNumber { major: bits >> 8 & 0xFF, minor: bits & 0xFF }
 }
 
-/// Seconds since 1970.
+/// Time in seconds since 1970.
 const fn time(seconds: u32) -> Timestamp {
     Timestamp { seconds: seconds as i64, nanoseconds: 0 }
 }

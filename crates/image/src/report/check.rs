@@ -1,4 +1,4 @@
-//! The result of a check.
+//! Result of a check.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,19 +11,20 @@ use crate::map::probe_match::Kind;
 use crate::part::Part;
 use crate::words::count;
 
-/// Paths that a finding names.
+/// Largest number of paths in a finding.
 const PATHS_MAX: usize = 20;
 
 /// Outcome of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Nothing is wrong.
+    /// No damage.
     #[default]
     Clean,
-    /// Damage that Linux would repair by itself: a journal to be replayed, remains of a power cut, a bad copy of something.
+    /// Damage that Linux repairs itself: a journal that must be replayed, remains of a power cut, or a bad copy of a
+    /// structure.
     Recoverable,
-    /// Something is lost, or Linux does not accept it.
+    /// Data is lost, or Linux does not accept the image.
     Damaged,
 }
 
@@ -31,11 +32,11 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
-    /// Headers of PEBs, the volume table.
+    /// Headers of PEBs, and the volume table.
     Ubi,
     /// A UBIFS filesystem.
     Ubifs,
-    /// The filesystem, where it is a JFFS2.
+    /// A JFFS2 filesystem.
     Jffs2,
     /// Data of files.
     Data,
@@ -46,7 +47,7 @@ pub enum Layer {
 pub enum Structure {
     /// The image as a whole.
     Image,
-    /// The file around it.
+    /// Other data in the file.
     OtherContent,
     /// A page of a dump with OOB.
     Page,
@@ -88,14 +89,14 @@ pub enum Structure {
     Name,
     /// A name that is too long for Linux.
     LongName,
-    /// A type of a file that a name tells.
+    /// File type in a name.
     Type,
     /// An extended attribute.
     Attribute,
 }
 
 impl Structure {
-    /// Name of the structure, for people and in reports.
+    /// Name of the structure, for display and in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -138,14 +139,14 @@ impl Serialize for Structure {
     }
 }
 
-/// Something that is not as it should be.
+/// A finding of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Layer that it belongs to.
+    /// Layer of the finding.
     pub layer: Layer,
     /// Severity of the finding.
     pub severity: Outcome,
-    /// Byte in the file.
+    /// Offset in the file.
     pub offset: Option<u64>,
     /// PEB that the finding is about.
     pub peb: Option<u32>,
@@ -153,17 +154,17 @@ pub struct Finding {
     pub volume: Option<String>,
     /// LEB of the volume.
     pub leb: Option<u32>,
-    /// Byte in the LEB.
+    /// Offset in the LEB.
     pub leb_offset: Option<u32>,
     /// Structure that the finding is about.
     pub structure: Structure,
     /// Description of the finding.
     pub what: String,
-    /// Consequence for who uses the image.
+    /// Consequence for the user of the image.
     pub consequence: String,
-    /// Files that are hit, or may be.
+    /// Affected files, certain and possible ones.
     pub paths: Vec<String>,
-    /// Files beyond those.
+    /// Number of further affected files.
     pub more_paths: u64,
 }
 
@@ -203,7 +204,7 @@ impl Finding {
 }
 
 impl Finding {
-    /// True for a finding on a filesystem in a volume of UBI that is only read: a repair keeps the bytes of the volume.
+    /// True for a finding about a read-only filesystem in a volume of UBI: a repair keeps the bytes of the volume.
     pub(crate) fn is_of_tree(&self) -> bool {
         self.layer == Layer::Data
             && matches!(self.structure, Structure::File | Structure::Filesystem)
@@ -232,7 +233,7 @@ impl Outcome {
 }
 
 impl Layer {
-    /// The layer of a structure of UBIFS.
+    /// Layer of a structure of UBIFS.
     pub(crate) const fn of_ubifs(structure: ubifs::Structure) -> Self {
         match structure {
             ubifs::Structure::Data => Self::Data,
@@ -241,22 +242,22 @@ impl Layer {
     }
 }
 
-/// PEBs by what they are.
+/// Number of PEBs by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PebCounts {
     /// Number of all PEBs.
     pub total: u32,
-    /// Erased, with an EC header.
+    /// Number of erased PEBs with an EC header.
     pub free: u32,
-    /// Erased, without one.
+    /// Number of erased PEBs without an EC header.
     pub erased: u32,
-    /// They hold a LEB.
+    /// Number of PEBs that contain a LEB.
     pub mapped: u32,
-    /// They hold an older state of a LEB, or one of a volume that was removed, and wait to be erased.
+    /// Number of PEBs that contain an older state of a LEB, or a LEB of a removed volume, and will be erased.
     pub outdated: u32,
-    /// A header is damaged.
+    /// Number of PEBs with a damaged header.
     pub damaged: u32,
-    /// Their blocks are marked bad, in the OOB of a dump.
+    /// Number of PEBs whose blocks are marked bad in the OOB of a dump.
     pub bad: u32,
 }
 
@@ -267,28 +268,28 @@ pub struct VolumeCheck {
     pub id: Option<u32>,
     /// Name of the volume, within UBI.
     pub name: Option<String>,
-    /// True when a filesystem was found in it.
+    /// True if a filesystem was found in the volume.
     pub ubifs: bool,
-    /// Format of a filesystem that is only read.
+    /// Format of a read-only filesystem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tree: Option<Kind>,
-    /// True when Linux can mount it.
+    /// True if Linux can mount the filesystem.
     pub mounts: bool,
     /// Number of the last commit.
     pub commit: Option<u64>,
-    /// Directories that can be reached.
+    /// Number of reachable directories.
     pub directories: u64,
-    /// Other files that can be reached.
+    /// Number of other reachable files.
     pub files: u64,
-    /// Bytes of files that can be reached.
+    /// Number of bytes in reachable files.
     pub bytes: u64,
-    /// True where no LEB holds data.
+    /// True if no LEB contains data.
     #[serde(skip)]
     pub is_blank: bool,
 }
 
 impl VolumeCheck {
-    /// A filesystem without UBI before its check.
+    /// Filesystem without UBI, before its check.
     pub(crate) fn bare() -> Self {
         Self { id: None, name: None, ..Self::other(0, String::new()) }
     }
@@ -313,18 +314,18 @@ impl VolumeCheck {
 /// An image that was checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ImageCheck {
-    /// First byte in the file; without the OOB, where there was some.
+    /// Offset in the file, or in its data without the OOB.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
-    /// It is a JFFS2.
+    /// True for a JFFS2.
     pub jffs2: bool,
-    /// Format of a filesystem that is only read.
+    /// Format of a read-only filesystem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tree: Option<Kind>,
-    /// Counts of PEBs, for a UBI device.
+    /// Counts of PEBs of a UBI device.
     pub pebs: Option<PebCounts>,
-    /// Volumes; one without a name if there is no UBI.
+    /// Volumes; one volume without a name if there is no UBI.
     pub volumes: Vec<VolumeCheck>,
 }
 
@@ -360,15 +361,16 @@ pub struct CheckReport {
     pub unlisted: u64,
     /// Parts of the file that may be other data or may have overwritten an image.
     pub unknown: Vec<Part>,
-    /// Places where something may be lost, and nothing tells: what stands where the image would go on, the end of a device without LEBs.
+    /// Ranges in which data may be lost without any evidence: data at the position where the image would continue, or
+    /// the end of a device without LEBs.
     pub may_be_lost: Vec<Part>,
-    /// A filesystem has no checksum over data, so that changed data cannot be seen.
+    /// True if a filesystem has no checksums of data, so that changed data cannot be detected.
     #[serde(skip)]
     pub is_unverified: bool,
 }
 
 impl CheckReport {
-    /// Words for the parts whose former contents are unknown.
+    /// Text about the parts whose former contents are unknown.
     #[must_use]
     pub fn undetermined(&self) -> Option<String> {
         let parts: Vec<String> =
@@ -380,12 +382,12 @@ impl CheckReport {
         self.findings.push(finding);
     }
 
-    /// Sets the outcome from the worst finding.
+    /// Sets the outcome to the severity of the worst finding.
     pub(crate) fn set_outcome(&mut self) {
         self.outcome = self.worst(|_| true);
     }
 
-    /// Outcome of what a repair can change: without filesystems in volumes that are only read.
+    /// Outcome of the findings that a repair can change, without read-only filesystems in volumes.
     pub(crate) fn repairable_outcome(&self) -> Outcome {
         self.worst(|finding| !finding.is_of_tree())
     }
@@ -407,12 +409,12 @@ impl CheckReport {
         })
     }
 
-    /// Findings of one severity.
+    /// Number of findings with this severity.
     pub fn count(&self, severity: Outcome) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 
-    /// Paths that findings name.
+    /// Paths in the findings.
     pub fn paths(&self) -> BTreeSet<&str> {
         self.findings.iter().flat_map(|finding| finding.paths.iter().map(String::as_str)).collect()
     }

@@ -1,21 +1,21 @@
-//! Nodes and headers field by field, and the choice of them.
+//! Nodes and headers field by field, and their selection.
 
 use std::fmt::{self, Debug};
 
 use floatgate_stack::ubi::HeaderState;
 use serde::Serialize;
 
-/// Selection of what to dump.
+/// Selection of the structure to dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DumpTarget {
-    /// The node at a byte of a LEB.
+    /// The node at an offset of a LEB.
     Leb {
-        /// The LEB.
+        /// Number of the LEB.
         lnum: u32,
-        /// Its byte.
+        /// Offset in the LEB.
         offset: u32,
     },
-    /// Structure that begins at a byte of the file: a header of UBI, a node.
+    /// Structure that begins at an offset of the file: a header of UBI, or a node.
     At(u64),
     /// The headers of a PEB.
     Peb(u32),
@@ -23,21 +23,21 @@ pub enum DumpTarget {
     Inode {
         /// Inode number of the node.
         inode: u32,
-        /// A block of 4096 bytes of the file.
+        /// Number of a block of 4096 bytes of the file.
         block: Option<u32>,
     },
     /// As [`Inode`](Self::Inode), by path.
     Path {
-        /// From the root.
+        /// Path from the root.
         path: Vec<u8>,
-        /// A block of the file.
+        /// Number of a block of the file.
         block: Option<u32>,
-        /// The directory entry instead.
+        /// True to select the directory entry instead.
         entry: bool,
     },
     /// All nodes of an area.
     Area(Area),
-    /// All nodes of a JFFS2, without the bytes behind their fields.
+    /// All nodes of a JFFS2, without the bytes after their fields.
     Nodes,
 }
 
@@ -59,7 +59,7 @@ pub enum Area {
 /// Field of a header or node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
-    /// Byte in the structure.
+    /// Offset in the structure.
     pub offset: usize,
     /// Name of the field in `docs/spec`.
     pub name: String,
@@ -72,22 +72,22 @@ pub struct Field {
 pub struct Dumped {
     /// Name of the structure.
     pub structure: String,
-    /// Byte in the file.
+    /// Offset in the file.
     pub at: Option<u64>,
     /// LEB that holds the structure.
     pub leb: Option<u32>,
-    /// Byte in the LEB.
+    /// Offset in the LEB.
     pub leb_offset: Option<u32>,
     /// Length in bytes.
     pub len: usize,
     /// Fields of the structure, in their order on the flash.
     pub fields: Vec<Field>,
-    /// Bytes behind the fields (data, a name, numbers) in hexadecimal.
+    /// Bytes after the fields (data, a name, numbers) in hexadecimal.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub payload: String,
-    /// Reason for which there are no fields.
+    /// Reason why there are no fields.
     pub damage: Option<String>,
-    /// A node of a JFFS2 in a line.
+    /// Node of a JFFS2 in one line.
     #[serde(skip)]
     pub line: String,
 }
@@ -113,7 +113,7 @@ impl Dumped {
 }
 
 impl Dumped {
-    /// The same with what is there instead of a header: nothing, or something damaged.
+    /// Adds the state of a missing or damaged header.
     pub(crate) fn with_state<T>(mut self, header: &HeaderState<T>) -> Self {
         let erased = || Field { offset: 0, name: "state".to_owned(), value: "erased".to_owned() };
         match header {
@@ -128,7 +128,7 @@ impl Dumped {
     }
 }
 
-/// A value; bytes in hexadecimal.
+/// Text of a value; bytes in hexadecimal.
 pub(crate) fn show(value: &dyn Debug) -> String {
     let text = format!("{value:?}");
     let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else { return text };

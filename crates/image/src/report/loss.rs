@@ -1,4 +1,4 @@
-//! Something that did not survive.
+//! Data that was not restored.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::words::show_path;
 
-/// Something that was not restored bit for bit.
+/// Data or attributes that were not restored exactly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// The path in the filesystem; bytes that are not UTF-8 as `\xNN`.
+    /// Path in the filesystem; bytes that are not UTF-8 have the form `\xNN`.
     pub path: String,
     /// Description of the loss and its reason.
     pub what: String,
@@ -22,7 +22,7 @@ impl Loss {
     }
 }
 
-/// The root directory stands for all of the filesystem, and is not named.
+/// The root directory stands for the whole filesystem, and its path is not printed.
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.path.as_str() {

@@ -1,4 +1,4 @@
-//! Reports on an image and its parts: findings of a check, nodes field by field, old versions, losses, raw bytes.
+//! Reports about an image and its parts: findings of a check, nodes field by field, old versions, losses, raw bytes.
 
 mod check;
 mod dumped;

@@ -1,4 +1,4 @@
-//! The bytes of a volume, and what is wrong with them.
+//! Bytes of a volume, and their damage.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::ImageError;
 use crate::format::location::ImageLocation;
 
-/// Bytes that are read at a time of an image that is no UBI device.
+/// Number of bytes in one read of an image that is no UBI device.
 const CHUNK: u64 = 1 << 20;
 
 /// Contents read from a volume.
@@ -16,7 +16,7 @@ const CHUNK: u64 = 1 << 20;
 pub struct RawVolume {
     /// Length in bytes.
     pub bytes: u64,
-    /// LEBs that are damaged, or missing in a static volume: their bytes are as they were read.
+    /// LEBs that are damaged, or missing in a static volume; their bytes are written as they were read.
     pub damaged_lebs: Vec<u32>,
     /// Other damage in the image.
     pub notes: Vec<String>,
@@ -25,7 +25,7 @@ pub struct RawVolume {
 /// Copies the bytes of an image.
 ///
 /// # Errors
-/// They cannot be read or written.
+/// The bytes cannot be read or written.
 pub(crate) fn copy(store: &dyn Store, found: &ImageLocation, out: &mut dyn Write) -> Result<u64, ImageError> {
     let (mut at, start, len) = (0, found.offset, found.len);
     let mut piece = Vec::new();

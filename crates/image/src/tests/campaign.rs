@@ -16,21 +16,21 @@ use crate::ImageError;
 use crate::repair::{Method, RepairReport, Repaired, repair};
 use floatgate_mtd::random::Random;
 
-/// Bytes of a PEB, and of UBI's headers in it.
+/// Size of a PEB, and of UBI's headers in it, bytes.
 const PEB: usize = 16 << 10;
 const DATA_AT: usize = 512;
 
-/// Files in a directory of the tree.
+/// Number of files in a directory of the tree.
 const PER_DIRECTORY: u32 = 40;
 
-/// An image to be damaged.
+/// An image with known contents, before its damage.
 struct Sample {
     bytes: Vec<u8>,
-    /// Where LEBs begin in it, and how many bytes they have.
+    /// Offsets of the LEBs, and their size in bytes.
     lebs: Vec<usize>,
     leb_bytes: usize,
     whole: BTreeMap<String, ExtractedFile>,
-    /// Names of inodes, the root's too.
+    /// Names of inodes, including the root.
     paths: BTreeMap<u32, Vec<String>>,
 }
 
@@ -57,7 +57,7 @@ fn put(fs: &mut Ubifs<dyn Volume>, directory: u32, name: &str, kind: NewKind<'_>
     inode
 }
 
-/// So many files in directories of directories, with links, attributes and contents of some blocks.
+/// Creates this number of files in nested directories, with links, attributes and contents of several blocks.
 fn populate(fs: &mut Ubifs<dyn Volume>, files: u32) -> BTreeMap<u32, Vec<String>> {
     let mut random = Random::new(u64::from(files));
     let mut paths = BTreeMap::from([(fs.root(), vec!["/".to_owned()])]);
@@ -109,11 +109,11 @@ impl Sample {
         Self { bytes, lebs, leb_bytes, whole, paths }
     }
 
-    /// A bare image that can grow to `lebs` LEBs.
+    /// Bare image that can grow to `lebs` LEBs.
     fn build(files: u32, lebs: u32) -> (Vec<u8>, BTreeMap<u32, Vec<String>>) {
         let geometry = bare_geometry(lebs);
         let volume = BareVolume::new(Vec::new(), geometry);
-        // The smallest journal, so that nothing but the data decides how large the filesystem is.
+        // The smallest journal, so that only the data determines the size of the filesystem.
         let options =
             FormatOptions { deferred: true, journal_bytes: Some(4 * 15_872), ..FormatOptions::default() };
         let mut paths = BTreeMap::new();
@@ -128,7 +128,7 @@ impl Sample {
         probe(&mut BareVolume::new(bytes.to_vec(), geometry)).unwrap().0.leb_count
     }
 
-    /// All nodes: first byte and bytes.
+    /// Offset and size of all nodes.
     fn nodes(&self) -> Vec<(usize, usize)> {
         let mut nodes = Vec::new();
         for &leb in &self.lebs {
@@ -163,7 +163,8 @@ impl Sample {
         }
     }
 
-    /// The file that an inode is of: itself, or the one whose attribute's value it is, which comes right before it.
+    /// Inode of the file for an inode: the inode itself, or for the value of an attribute the file's inode, which is
+    /// directly before it.
     fn host(&self, inode: u32) -> u32 {
         self.paths.range(..=inode).next_back().map_or(inode, |(&host, _)| host)
     }
@@ -173,11 +174,11 @@ impl Sample {
 #[derive(Debug, Default)]
 struct Hits {
     inodes: BTreeSet<u32>,
-    /// And all below it, which is found elsewhere.
+    /// True if all files below are affected as well, which are found at another position.
     below: bool,
 }
 
-/// A UBI device of exactly the PEBs that a volume of so many LEBs needs.
+/// UBI device with exactly the PEBs that a volume of this number of LEBs needs.
 fn enclose(bare: &[u8], leb_bytes: usize, lebs: u32) -> Vec<u8> {
     let geometry = Geometry::nand_512(lebs + 4);
     let options = AttachOptions { max_bad_per_1024: 0, new_image_seq: 7, ..AttachOptions::default() };
@@ -195,7 +196,7 @@ fn enclose(bare: &[u8], leb_bytes: usize, lebs: u32) -> Vec<u8> {
     in_order(&flash.into_store(), &geometry)
 }
 
-/// Content of an image. Every name of a file has all of it.
+/// Contents of an image. Every name of a file has all its contents.
 fn resolved(bytes: &[u8]) -> BTreeMap<String, ExtractedFile> {
     let (memory, extracted) = read(bytes, &Selection::default());
     assert_eq!(extracted.losses, []);
@@ -205,7 +206,7 @@ fn resolved(bytes: &[u8]) -> BTreeMap<String, ExtractedFile> {
     memory.files.iter().map(|(path, kept)| (path.clone(), first(kept))).collect()
 }
 
-/// One damage.
+/// Makes one damage.
 fn damage(sample: &Sample, random: &mut Random) -> (Vec<u8>, Hits, String) {
     let mut bytes = sample.bytes.clone();
     let nodes = sample.nodes();
@@ -229,7 +230,8 @@ fn damage(sample: &Sample, random: &mut Random) -> (Vec<u8>, Hits, String) {
             "64 erased bytes"
         }
         _ => {
-            // A field with another value, and a CRC that is right; the key is of another damage, which hits others too.
+            // A field gets another value, with a good CRC. A changed key is another kind of damage, because it also
+            // affects other nodes.
             let fields: &[usize] = match node_type {
                 0 => &[48, 92, 104, 108, 116, 120, 128],
                 1 => &[40, 44],
@@ -247,12 +249,12 @@ fn damage(sample: &Sample, random: &mut Random) -> (Vec<u8>, Hits, String) {
     (bytes, hits, format!("node of type {node_type} at byte {at}: {what}"))
 }
 
-/// Says what is different, but not what the damage hit, and what is not listed. A field with another good value is no damage that
-/// anybody could see.
+/// Text about differences that the damage does not explain and that are not listed. Another valid value of a field is
+/// no damage that a check can detect.
 fn wrong(sample: &Sample, hits: &Hits, report: &RepairReport, out: &[u8]) -> Option<String> {
     let found = resolved(out);
     let hit: BTreeSet<&String> = hits.inodes.iter().flat_map(|inode| &sample.paths[inode]).collect();
-    // What was below a directory without a name is elsewhere.
+    // Files below a directory without a name have another path.
     let is_hit =
         |path: &str| hit.iter().any(|&hit| hit == path || hits.below && path.starts_with(&format!("{hit}/")));
     let numbers: BTreeSet<String> = hits.inodes.iter().map(|inode| format!("/lost+found/#{inode}")).collect();
@@ -278,21 +280,21 @@ fn wrong(sample: &Sample, hits: &Hits, report: &RepairReport, out: &[u8]) -> Opt
     })
 }
 
-/// Outcomes of repairs, and the images for which something was wrong.
+/// Results of repairs, and images with a wrong result.
 #[derive(Debug, Default)]
 struct Outcomes {
     intact: u32,
     wholly: u32,
     with_losses: u32,
-    /// Of these, images that are larger than before.
+    /// Number of these images that are larger than before.
     grown: u32,
-    /// UBIFS without UBI that nothing says the size of LEBs of any more.
+    /// Number of UBIFS images without UBI in which nothing states the LEB size any more.
     nothing_found: u32,
     wrong: Vec<String>,
 }
 
 impl Outcomes {
-    /// Repairs so many images, each with another damage.
+    /// Repairs this number of images, each with another damage.
     fn campaign(&mut self, files: u32, dense: bool, ubi: bool, damages: u64) {
         let sample = Sample::new(files, dense, ubi);
         let folder = tempfile::tempdir().unwrap();
@@ -317,7 +319,7 @@ impl Outcomes {
                 }
             };
             let out = std::fs::read(&to).unwrap();
-            // A file without a name takes a directory and a name that were not there.
+            // A file without a name needs a directory and a name that did not exist.
             let room = if report.nameless > 0 { PEB } else { 0 };
             self.grown += u32::from(!report.grown.is_empty());
             if out.len() > bytes.len() + room || room == 0 && !report.grown.is_empty() {
@@ -338,7 +340,7 @@ impl Outcomes {
     }
 }
 
-/// UBIFS alone and in UBI, roomy and dense.
+/// UBIFS alone and in UBI, with and without free space.
 const KINDS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
 
 #[test]

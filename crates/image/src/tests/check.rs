@@ -1,4 +1,4 @@
-//! Checks and repairs of images that are damaged in known ways.
+//! Checks and repairs of images with known damage.
 
 use floatgate_mtd::random::Random;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ fn found(bytes: &[u8], wanted: &DumpTarget) -> Vec<Dumped> {
     dump(&open(bytes), &any(), wanted).unwrap()
 }
 
-/// The byte where something that is there once begins.
+/// Offset of a structure that occurs once.
 fn byte_of(bytes: &[u8], wanted: &DumpTarget) -> usize {
     usize::try_from(found(bytes, wanted)[0].at.unwrap()).unwrap()
 }
@@ -44,14 +44,14 @@ fn field(dumped: &Dumped, name: &str) -> u32 {
     dumped.fields.iter().find(|field| field.name == name).unwrap().value.parse().unwrap()
 }
 
-/// The image with one byte wrong at each of these places.
+/// Image with one wrong byte at each of these offsets.
 fn hit(bytes: &[u8], places: &[usize]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     places.iter().for_each(|&at| bytes[at] ^= 0x10);
     bytes
 }
 
-/// A repaired image: what was done, and its bytes.
+/// Repaired image: the report, and its bytes.
 fn repaired(bytes: &[u8]) -> (RepairReport, Vec<u8>) {
     let folder = TempDir::new().unwrap();
     let [from, to]: [PathBuf; 2] = ["image", "repaired"].map(|name| folder.path().join(name));
@@ -65,7 +65,7 @@ fn compared(one: &[u8], other: &[u8]) -> DiffReport {
     diff([(&open(one), &any()), (&open(other), &any())], &DiffOptions::default()).unwrap()
 }
 
-/// What is clean in a file stays byte for byte, whatever is done to the rest.
+/// Undamaged parts of a file stay unchanged byte for byte, independent of the repair of other parts.
 #[test]
 fn a_repair_leaves_clean_partitions_as_they_are() {
     let (front, behind) = (live(&Geometry::nand_2048(60)), live(&Geometry::nand_4096(40)));
@@ -86,7 +86,7 @@ fn a_repair_leaves_clean_partitions_as_they_are() {
     }
 }
 
-/// A file more in the filesystem of a device, which ends in order or not.
+/// Device with one more file in its filesystem, which is unmounted or not.
 fn changed(bytes: &[u8], name: &[u8], clean: bool) -> Vec<u8> {
     let ubi = Ubi::attach(flash(bytes.to_vec(), &small()), &AttachOptions::default());
     let volume = ubi.unwrap_or_else(|refused| panic!("{}", refused.fault)).open_volume(0);
@@ -101,7 +101,7 @@ fn changed(bytes: &[u8], name: &[u8], clean: bool) -> Vec<u8> {
     volume.into_ubi().into_mtd().into_store()
 }
 
-/// The same image in two partitions, as where updates go to one of them in turns.
+/// The same image in two partitions, as in a system with alternating updates.
 #[test]
 fn partitions_of_one_image_stay_apart() {
     let whole = live(&small());
@@ -130,7 +130,8 @@ fn partitions_of_one_image_stay_apart() {
     }
 }
 
-/// What is whole in a device is copied: no volume grows because of damage in another one, and no device without need.
+/// Undamaged parts of a device are copied: no volume grows because of damage in another one, and no device grows
+/// without need.
 #[test]
 fn a_repair_keeps_the_volumes_that_are_whole() {
     let geometry = small();
@@ -143,7 +144,7 @@ fn a_repair_keeps_the_volumes_that_are_whole() {
     let of = |name: &str| Selection { volume: Some(name.into()), ..Selection::default() };
     let wanted = path("/dir-0/file-14000");
     let at = dump(&open(&bytes), &of("other"), &wanted).unwrap()[0].at.unwrap() as usize;
-    // As ubinize makes it: the erased PEBs are not in the image.
+    // As in images of ubinize, the erased PEBs are not in the image.
     let used = bytes.chunks(16 << 10).rposition(|peb| vid_header(peb).is_some()).unwrap() + 1;
     let bytes = hit(&bytes[..used * (16 << 10)], &[at + 60]);
     let (report, out) = repaired(&bytes);
@@ -162,7 +163,7 @@ fn a_repair_keeps_the_volumes_that_are_whole() {
     assert!(lebs(&bytes) == lebs(&out));
 }
 
-/// Checks and repairs an image that is hit at these places. Everything but `lost` paths has to be saved.
+/// Checks and repairs an image with wrong bytes at these offsets. All files except the `lost` paths must be restored.
 fn assert_saved(whole: &[u8], places: &[usize], structure: &str, outcome: Outcome, lost: &[&str]) {
     let bytes = hit(whole, places);
     let report = checked(&bytes);
@@ -221,7 +222,7 @@ fn what_was_not_unmounted_is_recoverable() {
         fs.rename(names[0], names[1], Rename::Replace).unwrap();
         let all = fs.read_dir(root, None, usize::MAX).unwrap();
         all.iter().for_each(|entry| fs.fsync(entry.inode).unwrap());
-        // Wrote all that was changed, and no commit.
+        // This wrote all changes, without a commit.
         fs.fsync(root).unwrap();
     });
     let report = checked(&bytes);
@@ -238,7 +239,7 @@ fn damage_of_ubi_is_told_and_repaired() {
     let whole = usual(&small());
     let peb = small().erase_bytes as usize;
     let data = byte_of(&whole, &path("/dir-2/file-14000")) / peb * peb;
-    // The volume table comes first.
+    // The volume table is first.
     assert_eq!(vid_header(&whole).unwrap().volume_id, LAYOUT_VOLUME);
     let vid = vid_at(&whole);
     let table = data_at(&whole);
@@ -253,7 +254,7 @@ fn damage_of_ubi_is_told_and_repaired() {
     assert_saved(&whole, &[table + 20, peb + table + 700], "volume table", Outcome::Damaged, &[]);
 }
 
-/// The newest PEB of a LEB counts, though one byte of its VID header is wrong, for extraction and for a repair.
+/// The newest PEB of a LEB is used for extraction and repair, even if one byte of its VID header is wrong.
 #[test]
 fn a_leb_is_read_where_the_newest_header_has_a_wrong_byte() {
     let geometry = small();
@@ -315,14 +316,14 @@ fn damage_of_structures_is_told_and_repaired() {
 fn a_damaged_superblock_is_told_and_repaired() {
     let whole = usual(&small());
     let superblock = byte_of(&whole, &DumpTarget::Area(Area::Superblock));
-    // In what is empty, in a field, and all of it.
+    // In the unused part, in a field, and the whole node.
     assert_saved(&whole, &[superblock + 3000], "superblock", Outcome::Damaged, &[]);
     assert_saved(&whole, &[superblock + 48], "superblock", Outcome::Damaged, &[]);
     let all: Vec<usize> = (superblock..superblock + 200).collect();
     assert_saved(&whole, &all, "superblock", Outcome::Damaged, &[]);
 }
 
-/// Without an index a block of which nothing is left looks like a hole.
+/// Without an index, a block without remaining data looks like a hole.
 #[test]
 fn zeros_that_no_index_says_are_a_hole_are_listed() {
     let whole = usual(&small());
@@ -366,7 +367,7 @@ fn damage_of_files_is_told_and_the_rest_saved() {
     let entry = DumpTarget::Path { path: file.into(), block: None, entry: true };
     let entry = byte_of(&whole, &entry) + 57;
     assert_saved(&whole, &[entry], "directory entry", Outcome::Damaged, &[file, "/", "/dir-2"]);
-    // The file is there under its number, with all it had.
+    // The file exists under its number, with all its data.
     let (done, out) = repaired(&hit(&whole, &[entry]));
     let differences = compared(&whole, &out).differences;
     let only = |presence| differences.iter().filter(move |difference| difference.presence == presence);
@@ -392,7 +393,7 @@ fn orphans_are_checked() {
     });
     assert_eq!(checked(&bytes).outcome, Outcome::Recoverable);
     let orphan = byte_of(&bytes, &DumpTarget::Area(Area::Orphans));
-    // The last write of the area: what a power cut leaves looks the same.
+    // The last write of the area: a power cut leaves the same state.
     let report = checked(&hit(&bytes, &[orphan + 30]));
     assert!(report.findings.iter().any(|finding| finding.structure.name() == "orphan area"), "{report:#?}");
     repaired(&hit(&bytes, &[orphan + 30]));
@@ -431,7 +432,8 @@ fn static_volumes_and_others_are_kept() {
     assert!(report.findings.iter().any(|finding| finding.structure.name() == "static volume"), "{report:#?}");
 }
 
-/// A static volume can hold a filesystem, too. What is left of a damaged one is written into a static volume again.
+/// A static volume can also contain a filesystem. The readable parts of a damaged one are written to a static volume
+/// again.
 #[test]
 fn a_damaged_filesystem_in_a_static_volume_does_not_keep_the_others() {
     let geometry = small();
@@ -505,7 +507,7 @@ fn intact_lebs_of_a_static_volume_stay_in_their_places() {
     assert_eq!(losses, ["volume kernel: LEB 0 of 6: lost, erased now", end]);
 }
 
-/// As `ubinize` makes it: the file ends behind the last PEB with data, the volume has more LEBs.
+/// Image as `ubinize` creates it: the file ends after the last PEB with data, and the volume has more LEBs.
 fn short(geometry: &Geometry) -> Vec<u8> {
     let mut bytes = usual(geometry);
     let used =
@@ -531,7 +533,7 @@ fn a_device_in_front_of_something_else_is_repaired_in_its_space() {
         let same = compared(&whole, &out[..whole.len()]);
         assert!(same.is_same() && same.trouble.is_empty(), "{same:#?}");
     }
-    // The last PEB is lost, with the index that it had.
+    // The last PEB is lost, with its part of the index.
     let used = whole.len() - 3 * peb;
     let mut zeroed = whole[..used].to_vec();
     zeroed.copy_within(used - peb.., index / peb * peb);
@@ -541,7 +543,7 @@ fn a_device_in_front_of_something_else_is_repaired_in_its_space() {
     assert_eq!(checked(&out).outcome, Outcome::Clean);
 }
 
-/// An image of SPI NOR that was not unmounted, with so many files.
+/// Image of SPI NOR that was not unmounted, with this number of files.
 fn live_nor(files: u32) -> Vec<u8> {
     let geometry = Geometry { buffer_bytes: 256, ..Geometry::nor(60, 65_536) };
     let bytes = device(&geometry, 7, |ubi| {
@@ -558,7 +560,8 @@ fn live_nor(files: u32) -> Vec<u8> {
     })
 }
 
-/// The first node that begins in the last program of a PEB, if that program goes on for more than 64 bytes.
+/// Offset of the first node that begins in the last program of a PEB, if this program continues for more than 64
+/// bytes.
 fn node_in_last_program(peb: &[u8]) -> Option<usize> {
     let end = peb.iter().rposition(|&byte| byte != 0xFF)? + 1;
     let program = (end - 1) / 256 * 256;
@@ -666,7 +669,8 @@ fn nodes_are_shown_field_by_field() {
     assert!(found(&broken, &place)[0].damage.as_ref().unwrap().contains("CRC"));
 }
 
-/// A device with a filesystem, and beside it a volume of other data: the PEB whose LEB is not known belongs to the filesystem.
+/// A device with a filesystem, and with a volume of other data: the PEB with an unknown LEB belongs to the
+/// filesystem.
 #[test]
 fn a_peb_without_a_name_is_not_taken_for_part_of_another_volume() {
     let geometry = small();
@@ -680,7 +684,7 @@ fn a_peb_without_a_name_is_not_taken_for_part_of_another_volume() {
             update.finish().unwrap();
         });
         let bytes = in_order(&format(bytes, &geometry, 0, true, |fs| populate(fs, 1)), &geometry);
-        // Behind the volume table: superblock, two master nodes.
+        // After the volume table: superblock and two master nodes.
         let peb = 4 * geometry.erase_bytes as usize;
         let mut damaged = bytes.clone();
         let vid = EcHeader::parse(&bytes[..64], ReadFlips::default()).unwrap().vid_header_offset as usize;
@@ -697,7 +701,7 @@ fn a_peb_without_a_name_is_not_taken_for_part_of_another_volume() {
     }
 }
 
-/// As where a dump begins behind superblock, master nodes and log.
+/// As in a dump that begins after superblock, master nodes and log.
 #[test]
 fn a_filesystem_without_its_first_lebs_is_one() {
     let geometry = small();

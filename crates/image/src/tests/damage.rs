@@ -1,4 +1,4 @@
-//! Damage: what is not hit is restored, and the rest is listed.
+//! Tests of damage: undamaged data is restored, and lost data is listed.
 
 use floatgate_media::ubifs::Frame;
 use floatgate_mtd::random::Random;
@@ -6,9 +6,9 @@ use floatgate_mtd::random::Random;
 use super::tree::ExtractedFile;
 use super::*;
 
-/// Whatever is not as it should be is listed, itself or a directory above it.
+/// Checks that each difference is listed, either itself or with a directory above it.
 pub(super) fn assert_lists_all(whole: &Memory, found: &Memory, extracted: &Extracted) {
-    // What the journal held can be anywhere, and what is below a name of the root that is lost.
+    // Data of the journal, and files below a lost name of the root, may be at any position.
     let at_root = extracted.losses.iter().filter(|loss| loss.path == "/");
     let anywhere = at_root.clone().any(|loss| loss.what.contains("journal") || loss.what.contains("entry"));
     let listed = |path: &str| {
@@ -44,7 +44,7 @@ fn small() -> Geometry {
     Geometry::nand_512(220)
 }
 
-/// What a node of the image is, with where it stands in the file.
+/// Kind of a node of the image, with its offset in the file.
 struct Node {
     at: usize,
     len: usize,
@@ -52,7 +52,7 @@ struct Node {
     lnum: u32,
 }
 
-/// All nodes of the volume, in the order they stand.
+/// All nodes of the volume, in the order of their positions.
 fn nodes(image: &[u8], geometry: &Geometry) -> Vec<Node> {
     let peb = geometry.erase_bytes as usize;
     let mut nodes = Vec::new();
@@ -73,8 +73,8 @@ fn nodes(image: &[u8], geometry: &Geometry) -> Vec<Node> {
     nodes
 }
 
-/// Flips a bit of one node after the other and reads the image: what is not restored is listed, and where more is lost than a bit can
-/// take, the test fails.
+/// Flips a bit of one node after the other, and reads the image. Data that is not restored must be listed. The test
+/// fails if more is lost than one bit can explain.
 fn each_node(node_type: u8, every: usize, most_lost: usize) {
     let (geometry, whole) = (small(), expected(1));
     let image = usual(&geometry);
@@ -100,7 +100,7 @@ fn each_node(node_type: u8, every: usize, most_lost: usize) {
 
 #[test]
 fn a_damaged_inode_costs_one_file() {
-    // A second name of the file counts too.
+    // A second name of the file also counts.
     each_node(0, 7, 2);
 }
 
@@ -111,7 +111,7 @@ fn damaged_data_cost_one_file() {
 
 #[test]
 fn a_damaged_entry_costs_a_name() {
-    // Of a directory: all that is below it is found, elsewhere.
+    // For a directory, all files below it are found at another position.
     each_node(2, 7, 16);
 }
 
@@ -154,7 +154,7 @@ fn headers_with_a_wrong_bit_cost_nothing() {
         if vid_header(&image[start..start + peb]).is_none() {
             continue;
         }
-        // The EC header of some, the VID header of others.
+        // The EC header of some PEBs, the VID header of others.
         let header = if (start / peb).is_multiple_of(3) { 0 } else { 256 };
         bytes[start + header + random.below(64) as usize] ^= 1 << random.below(8);
     }
@@ -199,7 +199,7 @@ fn shuffled_and_older_pebs_cost_nothing() {
     let peb = geometry.erase_bytes as usize;
     let mut pebs: Vec<Vec<u8>> = image.chunks(peb).map(<[u8]>::to_vec).collect();
     let used = pebs.iter().filter(|peb| vid_header(peb).is_some()).count();
-    // Older and damaged versions of LEBs where nothing was.
+    // Older and damaged versions of LEBs in unused PEBs.
     for number in 2..6 {
         let mut old = pebs[number].clone();
         let header = vid_header(&old).unwrap();

@@ -1,4 +1,4 @@
-//! Finding images: sizes from what is there, several in one file, cut off, in part.
+//! Detection of images: sizes from their contents, several images in a file, cut and partial images.
 
 use super::*;
 use crate::detect::{Content, ImageLocation};
@@ -9,7 +9,7 @@ fn small() -> Geometry {
     Geometry::nand_512(220)
 }
 
-/// The same with room for a boot loader before and between.
+/// Data of a boot loader, before and between the images.
 fn noise(len: usize) -> Vec<u8> {
     let mut random = Random::new(5);
     (0..len).map(|_| random.bits() as u8).collect()
@@ -55,7 +55,7 @@ fn geometries_show_in_the_image() {
 
 #[test]
 fn a_volume_larger_than_the_image_is_read() {
-    // As ubinize makes it: the volume asks for more PEBs than the file has, or for all there are.
+    // As in images of ubinize, the volume requests more PEBs than the file has, or all PEBs.
     let geometry = small();
     let bytes = usual(&geometry);
     let peb = geometry.erase_bytes as usize;
@@ -122,7 +122,7 @@ fn a_damaged_first_header_does_not_move_the_image() {
     }
 }
 
-/// Two devices one behind the other, the second of which begins at the end of `front`.
+/// Two consecutive devices, the second of which begins at the end of `front`.
 fn two(front: &[u8]) -> Vec<u8> {
     let bytes = device(&small(), 9, |ubi| {
         ubi.create_volume(&NewVolume::dynamic("root", 190)).unwrap();
@@ -131,10 +131,11 @@ fn two(front: &[u8]) -> Vec<u8> {
     [front, &behind].concat()
 }
 
-/// Bits of an EC header; the number of its bits stands for all of it.
+/// Number of bits in an EC header; this number itself stands for all bits.
 const HEADER: usize = 64 * 8;
 
-/// The EC header at a byte with every `step`th bit wrong, one at a time, and with all of it wrong.
+/// Files with a damaged EC header at an offset: every `step`th bit is wrong, one at a time, and then the whole
+/// header.
 fn damaged_ec_headers(bytes: &[u8], at: usize, step: usize) -> impl Iterator<Item = (usize, Vec<u8>)> {
     (0..HEADER).step_by(step).chain([HEADER]).map(move |bit| {
         let mut bytes = bytes.to_vec();
@@ -156,7 +157,7 @@ fn the_first_peb_of_a_neighbour_is_not_taken() {
     }
 }
 
-/// Both have one image sequence number: only the sizes tell.
+/// Both devices have the same image sequence number; only the sizes distinguish them.
 #[test]
 fn the_first_peb_of_a_neighbour_of_other_sizes_is_not_taken() {
     let sizes = [small(), Geometry::nand_2048(60), Geometry::nand_4096(60)];
@@ -181,7 +182,7 @@ fn the_last_peb_in_front_of_a_neighbour_is_not_given_away() {
     let peb = small().erase_bytes as usize;
     let front = usual(&small());
     let used = front.chunks(peb).take_while(|peb| vid_header(peb).is_some()).count();
-    // A PEB with a LEB, one that is free, and erased ones in front of the neighbour.
+    // A PEB with a LEB, a free PEB, and erased PEBs before the neighbour.
     for pebs in [used, used + 1] {
         let front = &front[..pebs * peb];
         for (bit, bytes) in damaged_ec_headers(&two(front), front.len() - peb, 1) {
@@ -196,7 +197,7 @@ fn the_last_peb_in_front_of_a_neighbour_is_not_given_away() {
     }
 }
 
-/// The rest of a dump that lacks some bytes is found: it does not count as data of the part in front.
+/// The remaining part of a dump with missing bytes is found: it is not treated as data of the part before it.
 #[test]
 fn the_part_behind_missing_bytes_is_found() {
     let geometry = small();
@@ -227,13 +228,13 @@ fn a_dump_that_ends_early_gives_what_is_there_and_lists_the_rest() {
     }
 }
 
-/// A copy that ended early is no clean one.
+/// A copy that ended early is not clean.
 #[test]
 fn a_bare_image_that_is_cut_off_says_so() {
     let bytes = bare(400);
     let described = |bytes: &[u8]| info(&open(bytes)).unwrap();
     let whole = described(&bytes).images[0].ubifs.clone().unwrap();
-    // Behind its data it has nothing.
+    // After its data, the image contains nothing.
     assert_eq!(whole.lebs_there, None);
     let leb = whole.leb_bytes as usize;
     let last = (bytes.len() - 1) / leb;
@@ -244,7 +245,7 @@ fn a_bare_image_that_is_cut_off_says_so() {
     }
 }
 
-/// A dump that begins with the first node, and nothing before it.
+/// A dump that begins with the first node.
 #[test]
 fn swapped_bytes_are_told_where_the_image_begins() {
     let images = [("UBIFS", bare(400)), ("UBI", usual(&small()))];

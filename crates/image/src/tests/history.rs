@@ -1,4 +1,4 @@
-//! Old states of files: listed, and extracted as they were.
+//! Old states of files, which are listed and extracted.
 
 use floatgate_media::jffs2::Endian;
 use floatgate_mtd::{Geometry, Instant};
@@ -11,10 +11,10 @@ use crate::extract::Extractions;
 use crate::history::{At, Change, Revision, history};
 use floatgate_mtd::advice::Help as _;
 
-/// A change of a filesystem.
+/// Function that changes a filesystem.
 type Deed<'d> = dyn Fn(&mut dyn FileSystem) + 'd;
 
-/// A filesystem after a change, and when that was.
+/// Time of a change, and the filesystem after it.
 type Step = (i64, Memory);
 
 fn snapshot(fs: &mut dyn FileSystem) -> Memory {
@@ -23,7 +23,7 @@ fn snapshot(fs: &mut dyn FileSystem) -> Memory {
     memory
 }
 
-/// Changes of every kind, each ten seconds after the last.
+/// Makes changes of every kind, each ten seconds after the previous one.
 fn live(fs: &mut dyn FileSystem) -> Vec<Step> {
     let root = fs.root();
     let new = |kind| NewFile { kind, permissions: 0o755, uid: 0, gid: 0 };
@@ -100,7 +100,7 @@ fn jffs2(endian: Endian, summaries: bool) -> (Vec<u8>, Vec<Step>) {
     jffs2_of(&MountOptions { endian: Some(endian), summaries, ..MountOptions::default() })
 }
 
-/// One on NOR whose obsolete nodes are marked.
+/// JFFS2 on NOR with marks on obsolete nodes.
 fn marked_jffs2(endian: Endian) -> (Vec<u8>, Vec<Step>) {
     let options = MountOptions { endian: Some(endian), summaries: false, ..MountOptions::default() };
     jffs2_of(&MountOptions { marks_obsolete: true, ..options })
@@ -147,7 +147,7 @@ fn each_moment_is_extracted_as_it_was() {
     }
 }
 
-/// Sequence numbers are exact: the last node of each moment gives it.
+/// Sequence numbers are exact: the last node of each point in time has it.
 #[test]
 fn each_sequence_number_of_ubifs_is_a_moment() {
     let (bytes, steps) = ubifs();
@@ -177,7 +177,7 @@ fn old_nodes_are_listed_with_their_paths() {
     }
 }
 
-/// A removed file comes back as it was at any of its versions, with the directories above it; all else stays as it is.
+/// Each version of a removed file can be restored, with the directories above it; other files do not change.
 #[test]
 fn extended_attributes_of_a_jffs2_are_listed() {
     use floatgate_stack::fs::SetXattr;
@@ -200,7 +200,7 @@ fn extended_attributes_of_a_jffs2_are_listed() {
     let lost = of("lost extended attribute user.gone, 1 byte");
     assert!(lost.iter().any(|one| one.path == "/file" && one.at.is_empty()), "{all:#?}");
     assert!(all.iter().any(|one| one.what.contains("user.key, 3 bytes") && !one.live), "{all:#?}");
-    // They belong to no moment of files.
+    // Attributes do not belong to points in time of files.
     let (memory, _) = extracted_at(&bytes, At::Time(0));
     assert_eq!(memory.files.len(), extracted_at(&bytes, At::Time(i64::MAX)).0.files.len());
 }
@@ -228,7 +228,8 @@ fn each_version_of_a_jffs2_is_extracted() {
     }
 }
 
-/// A moment is one of a single inode: where a directory comes back whose names were removed before it, the note has the moment that brings them, too.
+/// A point in time belongs to a single inode. If a directory is restored whose names were removed before, the note
+/// also states the point in time with its names.
 #[test]
 fn a_directory_that_comes_back_empty_says_which_moment_has_its_names() {
     for (bytes, _) in [jffs2(Endian::Little, false), jffs2(Endian::Big, true), marked_jffs2(Endian::Little)] {
@@ -269,7 +270,7 @@ fn moments_that_are_none_are_refused() {
     assert!(error.help().to_string().contains("ls --history"), "{}", error.help());
 }
 
-/// Losses to garbage collection are told as far as they can be.
+/// Losses by garbage collection are reported if they can be detected.
 #[test]
 fn what_is_erased_is_told() {
     for (bytes, _) in [ubifs(), jffs2(Endian::Little, false)] {
@@ -280,7 +281,7 @@ fn what_is_erased_is_told() {
         let mut damaged = bytes.clone();
         let at = usize::try_from(first.byte.unwrap()).unwrap();
         damaged[at..at + 12].fill(0);
-        // JFFS2 knows the order of a file's nodes, UBIFS that of all.
+        // JFFS2 orders the nodes of a file, UBIFS orders all nodes.
         let at = third.at.parse().map_or(At::Time(1_700_000_020), At::Sqnum);
         let (memory, extracted) = extracted_at(&damaged, at);
         assert!(memory.files.contains_key("/etc/passwd"));
@@ -300,7 +301,7 @@ fn refused_at(bytes: &[u8], at: At) -> bool {
     )
 }
 
-/// Before the first node there was nothing, which is no empty filesystem.
+/// Before the first node there was no filesystem, not an empty one.
 #[test]
 fn a_moment_before_all_nodes_is_refused() {
     for (bytes, steps) in [ubifs(), jffs2(Endian::Little, false), jffs2(Endian::Big, true)] {
@@ -310,11 +311,11 @@ fn a_moment_before_all_nodes_is_refused() {
         assert!(!refused_at(&bytes, At::Time(first)) && !refused_at(&bytes, At::Time(steps[0].0)));
     }
     assert!(refused_at(&ubifs().0, At::Sqnum(0)));
-    // Its root directory has no time yet.
+    // Its root directory does not have a time yet.
     assert!(refused_at(&ubifs().0, At::Time(0)));
 }
 
-/// Names and data of which only later inodes are left do not show that they are that old.
+/// If only later inodes of names and data remain, the age of the names and data is unknown.
 #[test]
 fn data_without_an_inode_of_their_time_are_of_no_moment() {
     let (bytes, steps) = ubifs();
@@ -330,7 +331,7 @@ fn data_without_an_inode_of_their_time_are_of_no_moment() {
     assert!(refused_at(&damaged, At::Time(until)));
 }
 
-/// A board without a clock of its own begins at 1970 again: what it writes then is not older than what was there.
+/// A board without its own clock starts at 1970 again: its later writes are not older than existing data.
 #[test]
 fn a_clock_that_went_back_makes_nothing_older() {
     let geometry = Geometry::nor(8, 16 << 10);

@@ -1,4 +1,4 @@
-//! Images that nobody vouches for: mutated ones, names that lead elsewhere, sizes that are not there.
+//! Untrusted images: changed structures, hostile names, and wrong sizes.
 
 use floatgate_mtd::random::Random;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,7 +11,8 @@ use super::*;
 use crate::extract::DirectoryTarget;
 use crate::fuzzing;
 
-/// A structure with a CRC of its own: first byte, bytes that the CRC covers, place of the CRC, whether that is big-endian.
+/// A structure with its own CRC: offset, number of bytes that the CRC covers, offset of the CRC, and whether it is
+/// big-endian.
 #[derive(Clone)]
 struct Sealed {
     covered: std::ops::Range<usize>,
@@ -51,13 +52,13 @@ fn sealed(bytes: &[u8]) -> Vec<Sealed> {
     all
 }
 
-/// Changes some bytes of some structures; half of them get a good CRC again.
+/// Changes some bytes of some structures; half of the structures get a good CRC again.
 fn mutate(image: &[u8], all: &[Sealed], random: &mut Random) -> Vec<u8> {
     let mut bytes = image.to_vec();
     for _ in 0..=random.below(3) {
         let one = &all[random.below(all.len() as u64) as usize];
         let len = one.covered.len() as u64;
-        // Fields are at the front.
+        // Fields are at the start.
         let room = if random.below(3) == 0 { len } else { len.min(64) };
         let at = one.covered.start + random.below(room) as usize;
         match random.below(6) {
@@ -110,7 +111,7 @@ fn little_tree(fs: &mut Ubifs<dyn Volume>) {
     }
 }
 
-/// Images with changed structures: nothing panics or hangs.
+/// Reads images with changed structures, and checks that no read panics or hangs.
 fn mutations(image: &[u8], seed: u64, cases: u32, what: fn(&[u8])) {
     let all = sealed(image);
     assert!(all.len() > 50);
@@ -168,7 +169,7 @@ fn broken_images_that_were_trouble_once_are_read() {
     {
         let path = file.unwrap().path();
         if path.extension().is_some() {
-            // What is said of it.
+            // Text about the image.
             continue;
         }
         let bytes = std::fs::read(&path).unwrap();
@@ -181,7 +182,7 @@ fn broken_images_that_were_trouble_once_are_read() {
     }
 }
 
-/// The image with another name in an entry, as long as the old one.
+/// Image with another name of the same length in an entry.
 fn renamed(image: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     let mut bytes = image.to_vec();
     let mut count = 0;
@@ -275,7 +276,7 @@ fn a_name_that_is_there_twice_is_made_once() {
         let directory = make(fs, root, b"twin", NewKind::Directory);
         make(fs, directory, b"file", NewKind::Regular);
     });
-    // What is extracted through the first must not go to where the link leads.
+    // Files that are extracted through the first name must not go to the target of the link.
     let folder = tempfile::tempdir().unwrap();
     let extracted = extract_to(&renamed(&image, b"twin", b"link"), folder.path(), &ExtractLimits::default());
     assert_eq!(extracted.losses.iter().filter(|loss| loss.path == "/link").count(), 1);

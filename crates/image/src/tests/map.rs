@@ -1,4 +1,4 @@
-//! Maps of dumps: formats as other people's tools make them, damaged in every way.
+//! Maps of dumps: formats in files of other tools, with all kinds of damage.
 
 use std::io::Write as _;
 
@@ -8,7 +8,7 @@ use crate::extract::{ExtractLimits, extract_all};
 use crate::image::Image;
 use crate::map::{Checksum, FlashMap, Kind, Part, Value, map};
 
-/// A file of a tool, its format, and the number of parts within it.
+/// File of a tool: its format, its bytes, and its number of inner parts.
 type Sample = (Kind, &'static [u8], usize);
 
 const SAMPLES: [Sample; 14] = [
@@ -28,10 +28,10 @@ const SAMPLES: [Sample; 14] = [
     (Kind::Fat, include_bytes!("data/a.fat"), 0),
 ];
 
-/// Of these the test has the beginning only.
+/// Formats of which the test has only the start.
 const CUT: [Kind; 3] = [Kind::Ext, Kind::F2fs, Kind::Fat];
 
-/// Formats with a checksum over what the tests change.
+/// Formats with a checksum over the bytes that the tests change.
 const SUMMED: [Kind; 5] = [Kind::Cramfs, Kind::UImage, Kind::Fit, Kind::UbootEnv, Kind::Littlefs];
 
 const BLOCK: usize = 64 << 10;
@@ -42,7 +42,7 @@ pub(super) fn map_of(bytes: &[u8]) -> FlashMap {
     map(&Image::over_any(file, FlashSizes::default()).unwrap()).unwrap()
 }
 
-/// Bytes at the beginning of a block of a flash that is erased else.
+/// Flash that is erased, except for these bytes at starts of blocks.
 fn flash(parts: &[&[u8]]) -> Vec<u8> {
     let mut flash = Vec::new();
     for part in parts {
@@ -52,7 +52,7 @@ fn flash(parts: &[&[u8]]) -> Vec<u8> {
     flash
 }
 
-/// Each byte belongs to one part of the lowest level.
+/// Checks that each byte belongs to exactly one part of the lowest level.
 fn assert_complete(map: &FlashMap) {
     let mut at = 0;
     for part in map.top() {
@@ -213,7 +213,7 @@ fn a_damaged_part_is_a_problem_of_the_extraction() {
     }
 }
 
-/// A copy of the redundant environment with a flag, and its CRC.
+/// Copy of the redundant environment with a flag and its CRC.
 fn copy_with(flag: u8) -> Vec<u8> {
     let mut copy = include_bytes!("data/redundant.env").to_vec();
     copy[4] = flag;
@@ -249,7 +249,7 @@ fn a_change_goes_into_the_damaged_copy_of_an_environment() {
             assert_eq!(read.get("new"), Some("1"));
         }
     }
-    // In a large erased stretch the other copy may be anywhere.
+    // In a large erased range, the other copy may be at any offset.
     let alone = flash(&[&[1; 9], &good, &[1; 9]]);
     std::fs::write(&path, &alone).unwrap();
     let error = env::change(&path, FlashSizes::default(), None, &[set("new", Some("1"))], None);
@@ -277,7 +277,7 @@ fn zeros_are_read_a_few_times_only() {
 
 #[test]
 fn work_and_memory_are_bounded() {
-    // Each sector begins what may be an environment, each word a device tree or a sparse image.
+    // Each sector begins like an environment, and each word like a device tree or a sparse image.
     let bytes: Vec<u8> = b"\0\0\0\0a=b\0".iter().copied().cycle().take(512 << 10).collect();
     assert_complete(&map_of(&bytes));
     let trees: Vec<u8> = [0xD0, 0x0D, 0xFE, 0xED].into_iter().cycle().take(256 << 10).collect();
@@ -307,7 +307,7 @@ fn a_changed_environment_is_the_one_that_uboot_uses() {
         assert_eq!(read.variables, changed.variables);
         assert_eq!(read.copies, changed.copies);
         assert!(read.copies.iter().all(|copy| copy.checksum == Checksum::Good));
-        // The copy that was in use is as it was, but for the flag of NOR.
+        // The copy in use is unchanged, except for the flag of NOR.
         let after = std::fs::read(&path).unwrap();
         let old = read.copies.iter().find(|copy| !copy.active);
         for at in old.into_iter().flat_map(|copy| copy.offset as usize + 5..(copy.offset + copy.len) as usize)
@@ -352,7 +352,7 @@ fn all_parts_are_extracted_into_one_folder() {
         assert_eq!(std::fs::metadata(out.join(&part.file)).unwrap().len(), part.len);
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
-    // A folder with files stays as it is.
+    // A folder with files is not changed.
     extract_all(&image, &map, &out, &ExtractLimits::default(), false).unwrap_err();
     let small = ExtractLimits { bytes: 100, ..ExtractLimits::default() };
     extract_all(&image, &map, &folder.path().join("small"), &small, false).unwrap_err();

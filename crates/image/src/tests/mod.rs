@@ -1,4 +1,4 @@
-//! Tests of reading images, on images that the filesystem itself makes.
+//! Tests of reading images that the filesystem itself created.
 
 mod broken;
 mod campaign;
@@ -39,7 +39,7 @@ fn flash(bytes: Vec<u8>, geometry: &Geometry) -> StoreFlash<Vec<u8>> {
     StoreFlash::new(bytes, geometry.clone(), StoreMode::WriteThrough)
 }
 
-/// The bytes of a device that `fill` has made something of.
+/// Bytes of a device that `fill` has filled.
 fn device(geometry: &Geometry, image_seq: u32, fill: impl FnOnce(&mut RamUbi)) -> Vec<u8> {
     let options = AttachOptions { new_image_seq: image_seq, ..AttachOptions::default() };
     let mut ubi =
@@ -50,7 +50,7 @@ fn device(geometry: &Geometry, image_seq: u32, fill: impl FnOnce(&mut RamUbi)) -
     flash.into_store()
 }
 
-/// Makes a volume of a device a UBIFS, and fills it. Unmounted if `clean`.
+/// Creates a UBIFS on a volume of a device, and fills it. With `clean`, it is unmounted.
 fn format(
     bytes: Vec<u8>,
     geometry: &Geometry,
@@ -80,12 +80,13 @@ fn fill_volume<V: Volume + 'static>(
     if clean { fs.unmount().unwrap_or_else(|(error, _)| panic!("{error}")) } else { fs.abandon() }
 }
 
-/// A device with one volume, a UBIFS with the usual tree. Its PEBs stand as `ubinize` writes them: the volume table, then LEB by LEB.
+/// Device with one volume, whose UBIFS contains the usual tree. Its PEBs have the order in which `ubinize` writes
+/// them: the volume table, then LEB by LEB.
 fn usual(geometry: &Geometry) -> Vec<u8> {
     in_order(&live(geometry), geometry)
 }
 
-/// The PEBs of an image in the order of what they hold.
+/// PEBs of an image, sorted by their LEBs.
 fn in_order(bytes: &[u8], geometry: &Geometry) -> Vec<u8> {
     let mut pebs: Vec<&[u8]> = bytes.chunks(geometry.erase_bytes as usize).collect();
     pebs.sort_by_key(|peb| {
@@ -101,7 +102,7 @@ fn vid_header(peb: &[u8]) -> Option<VidHeader> {
     VidHeader::parse(&peb[at..at + 64], ReadFlips::default()).ok()
 }
 
-/// As [`usual`], with PEBs where the live device has put them.
+/// As [`usual`], with PEBs at the positions that the live device has chosen.
 fn live(geometry: &Geometry) -> Vec<u8> {
     let lebs = geometry.blocks() - 16;
     let bytes = device(geometry, 7, |ubi| {
@@ -110,7 +111,7 @@ fn live(geometry: &Geometry) -> Vec<u8> {
     format(bytes, geometry, 0, true, |fs| populate(fs, 1))
 }
 
-/// LEBs of a bare UBIFS, as large as in PEBs of 16 KiB with pages of 512 bytes.
+/// LEBs of a bare UBIFS, with the size of LEBs in PEBs of 16 KiB with pages of 512 bytes.
 fn bare_geometry(lebs: u32) -> VolumeGeometry {
     VolumeGeometry {
         lebs,
@@ -122,7 +123,7 @@ fn bare_geometry(lebs: u32) -> VolumeGeometry {
     }
 }
 
-/// A bare UBIFS as `mkfs.ubifs` makes it, that ends behind its data.
+/// Bare UBIFS as `mkfs.ubifs` creates it, which ends after its data.
 fn bare(max_lebs: u32) -> Vec<u8> {
     let geometry = bare_geometry(max_lebs);
     let volume = BareVolume::new(Vec::new(), geometry);
@@ -132,7 +133,7 @@ fn bare(max_lebs: u32) -> Vec<u8> {
     volume.into_store()
 }
 
-/// The bytes as a file that has no name.
+/// Unnamed file with these bytes.
 fn file(bytes: &[u8]) -> File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
@@ -143,7 +144,7 @@ fn open(bytes: &[u8]) -> Image {
     Image::over(file(bytes), Access::Read).unwrap()
 }
 
-/// What an image holds, and what could not be read of it.
+/// Contents of an image, and the losses of reading it.
 fn read(bytes: &[u8], selection: &Selection) -> (Memory, Extracted) {
     let extraction = Extraction::open(&open(bytes), selection).unwrap_or_else(|error| panic!("{error}"));
     let mut memory = Memory::default();
@@ -151,14 +152,14 @@ fn read(bytes: &[u8], selection: &Selection) -> (Memory, Extracted) {
     (memory, extracted)
 }
 
-/// An image holds the usual tree as it was made, and nothing else.
+/// Checks that an image contains exactly the usual tree.
 fn assert_whole(bytes: &[u8], selection: &Selection) {
     let (memory, extracted) = read(bytes, selection);
     assert_eq!(extracted.losses, []);
     assert_eq!(memory.differences(&expected(1)), Vec::<String>::new());
 }
 
-/// The usual tree, read from the filesystem that it was written to.
+/// The usual tree, read from the filesystem to which it was written.
 fn expected(seed: u64) -> Memory {
     let mut memory = Memory::default();
     let geometry = bare_geometry(200);

@@ -1,4 +1,5 @@
-//! Images within images: a file as a whole is explained by what begins first, whatever is in its files and volumes.
+//! Images within images: the image that begins first determines the whole file, whatever its files and volumes
+//! contain.
 
 use floatgate_media::ubi::VolumeType;
 use floatgate_media::ubifs::ROOT_INODE;
@@ -9,7 +10,7 @@ use crate::check::{Outcome, check};
 use crate::detect::Content;
 use floatgate_mtd::random::Random;
 
-/// Chips of all kinds, the largest PEBs last.
+/// Chips of all kinds; the last one has the largest PEBs.
 fn geometries() -> [Geometry; 7] {
     [
         Geometry::nor(120, 16_384),
@@ -22,7 +23,7 @@ fn geometries() -> [Geometry; 7] {
     ]
 }
 
-/// Images that files hold, all with the image sequence number that the outer ones have, and a bare UBIFS.
+/// Images in files, all with the image sequence number of the outer ones, and a bare UBIFS.
 fn inner() -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = geometries().iter().map(usual).collect();
     for image in &mut all {
@@ -32,7 +33,7 @@ fn inner() -> Vec<Vec<u8>> {
     all
 }
 
-/// Writes the images into files that are not compressed.
+/// Writes the images to files without compression.
 fn put(fs: &mut Ubifs<dyn Volume>, images: &[Vec<u8>]) {
     for (number, image) in images.iter().enumerate() {
         let file = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
@@ -51,7 +52,7 @@ fn format_plain<V: Volume + 'static>(
     fill_volume(volume, &options, true, fill)
 }
 
-/// A device with a filesystem that holds the images as files, and the devices among them in volumes too.
+/// Device with a filesystem that contains the images as files, and with those that are devices also in volumes.
 fn outer(geometry: &Geometry, images: &[Vec<u8>]) -> Vec<u8> {
     let bytes: usize = images.iter().map(Vec::len).sum();
     let peb = geometry.erase_bytes as usize;
@@ -59,7 +60,7 @@ fn outer(geometry: &Geometry, images: &[Vec<u8>]) -> Vec<u8> {
     let lebs = u32::try_from(2 * bytes / peb + 40).unwrap();
     let made = device(&geometry, 7, |ubi| {
         ubi.create_volume(&NewVolume::dynamic("root", lebs)).unwrap();
-        // A filesystem that was made for other LEBs would be one that is damaged.
+        // A filesystem that was made for other LEBs would be damaged.
         let devices = images.iter().filter(|image| image.starts_with(b"UBI#"));
         for (number, image) in devices.enumerate() {
             let usable = ubi.info().geometry.leb_bytes() as usize;
@@ -83,8 +84,8 @@ fn outer(geometry: &Geometry, images: &[Vec<u8>]) -> Vec<u8> {
     in_order(&flash.into_store(), &geometry)
 }
 
-/// An image whose first EC header and some others are damaged: by a wrong byte, or noise. Not the last one: nothing else tells that its
-/// PEB belongs to the device.
+/// Image whose first EC header and several others are damaged by a wrong byte or by noise. The last one is undamaged,
+/// because only it shows that its PEB belongs to the device.
 fn with_damaged_headers(bytes: &[u8], geometry: &Geometry) -> Vec<u8> {
     let (mut damaged, mut random) = (bytes.to_vec(), Random::new(7));
     let (peb_bytes, last) = (geometry.erase_bytes as usize, bytes.len() - geometry.erase_bytes as usize);

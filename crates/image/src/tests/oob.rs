@@ -15,7 +15,7 @@ use crate::ecc::{self, Code, DecodeOptions, DecodeReport, Dump, PageGeometry, Sc
 use crate::info::info;
 use crate::repair::{Method, RepairReport, Repaired, repair};
 
-/// 2048 + 64, as many controllers protect it.
+/// Pages of 2048 + 64 bytes, with a usual ECC of controllers.
 const PAGE: usize = 2048;
 const FULL: usize = 2112;
 const BLOCK: usize = 64 * FULL;
@@ -40,7 +40,7 @@ fn with_oob(image: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What the ECC finds in a dump.
+/// Results of the ECC of a dump.
 fn decoded(dump: &[u8]) -> (DecodeReport, Vec<u8>) {
     let (mut pages, mut data) = (dump, Vec::new());
     let dump = Dump { pages: &mut pages, apart: None };
@@ -48,7 +48,7 @@ fn decoded(dump: &[u8]) -> (DecodeReport, Vec<u8>) {
     (report.unwrap(), data)
 }
 
-/// The byte of a dump that has this byte of the image.
+/// Offset in a dump for an offset in the image.
 fn place(at: usize) -> usize {
     at / PAGE * FULL + at % PAGE
 }
@@ -91,7 +91,7 @@ fn image(clean: bool) -> Vec<u8> {
     })
 }
 
-/// Makes blocks of a dump bad that no LEB needs, and hits others with bits that the ECC corrects, `flips` in each page.
+/// Marks blocks of a dump as bad that no LEB needs, and adds `flips` correctable bitflips to each page of others.
 fn worn(image: &[u8], flips: usize) -> (Vec<u8>, Vec<usize>) {
     let mut dump = with_oob(image);
     let free: Vec<usize> = (0..PEBS).filter(|pnum| image[pnum * PEB + VID..][..4] == [0xFF; 4]).collect();
@@ -99,16 +99,16 @@ fn worn(image: &[u8], flips: usize) -> (Vec<u8>, Vec<usize>) {
     let mut random = Random::new(5);
     for page in (0..PEBS * 64).step_by(7) {
         for flip in 0..flips {
-            // One in each step, in data or in their ECC.
+            // One bitflip in each step, in its data or its ECC.
             let at = if flip < 4 { flip * 512 + random.below(512) as usize } else { FULL - 20 };
             dump[page * FULL + at] ^= 1 << random.below(8);
         }
-        // Somebody has written into the free part of the OOB.
+        // A program has written to the free part of the OOB.
         dump[page * FULL + PAGE + 3] = 0x5A;
     }
     for (index, &pnum) in bad.iter().enumerate() {
         let block = &mut dump[pnum * BLOCK..(pnum + 1) * BLOCK];
-        // One is marked only, the other full of noise.
+        // One block is only marked, the other is full of noise.
         if index > 0 {
             block.iter_mut().for_each(|byte| *byte = random.bits() as u8);
         }
@@ -128,7 +128,7 @@ fn bad_blocks_are_told() {
     assert!(described.to_string().contains("free, 0 corrupted, 2 bad;"), "{described}");
 }
 
-/// A repaired dump is like the old one but for what had to be changed.
+/// Checks that a repaired dump equals the old one, except for the necessary changes.
 fn assert_repaired(old: &[u8], new: &[u8], bad: &[usize]) {
     assert_eq!(new.len(), old.len());
     for pnum in bad {
@@ -160,7 +160,7 @@ fn wrong_bits_of_a_clean_dump_are_corrected() {
     assert_eq!((done.method, done.outcome), (Method::Copied, Repaired::Intact), "{:#?}", done.before);
     assert_repaired(&old, &new, &bad);
     assert!(done.corrected_pages > 400, "{}", done.corrected_pages);
-    // All but the wrong bits is as it was.
+    // All bits except the wrong ones are unchanged.
     let page = 7 * FULL..8 * FULL;
     let mut expected = with_oob(&whole)[page.clone()].to_vec();
     expected[PAGE + 3] = 0x5A;
@@ -189,7 +189,7 @@ fn a_damaged_dump_is_written_anew_with_its_oob() {
     let vid = (0..PEBS).rfind(|pnum| whole[pnum * PEB + VID..][..4] == *b"UBI!").unwrap() * PEB + VID;
     for at in [master[0].at.unwrap() as usize, index[0].at.unwrap() as usize, vid] {
         let mut old = old.clone();
-        // More bits than the ECC corrects.
+        // More bitflips than the ECC corrects.
         for bit in 0..9 {
             old[place(at) + bit] ^= 0x10;
         }
@@ -247,7 +247,7 @@ fn dumps_in_which_bytes_are_missing_are_repaired_or_refused() {
             assert!(!matches!(error, ImageError::NotRepaired), "{missing} bytes at {at}: {error}");
         }
     }
-    // Without OOB what follows is found, and is another device.
+    // Without OOB, the following data is found as another device.
     let whole = image(true);
     let mut refused = 0;
     for at in [100, 5000, 70_000, 140_000, 1_000_000] {

@@ -1,4 +1,4 @@
-//! Sizes of the pages of dumps with OOB: found in what they hold, or stated.
+//! Page sizes of dumps with OOB: detected from their contents, or stated.
 
 use floatgate_mtd::random::Random;
 use floatgate_stack::fs::{NewFile, NewKind};
@@ -9,11 +9,12 @@ use crate::ecc::{self, Code, PageGeometry, Scheme};
 use crate::info::info;
 use crate::{FlashSizes, ImageError, PageSizes};
 
-/// Sizes of page and OOB, and pages of a block.
+/// Sizes of page and OOB, and number of pages in a block.
 type Sizes = (u32, u32, u32);
 
-/// Those of Linux's table of NAND ids (drivers/mtd/nand/raw/nand_ids.c): small pages; ids with the sizes in the table; ids whose extra bytes
-/// tell them, as the decoders of their makers read these; and those of SPI NAND (drivers/mtd/nand/spi).
+/// Sizes in Linux's table of NAND IDs (drivers/mtd/nand/raw/nand_ids.c): small pages; IDs with the sizes in the
+/// table; IDs whose extra bytes contain them, as the decoders of their makers read these; and sizes of SPI NAND
+/// (drivers/mtd/nand/spi).
 const SIZES: [Sizes; 34] = [
     (512, 16, 16),
     (512, 16, 32),
@@ -51,7 +52,7 @@ const SIZES: [Sizes; 34] = [
     (16384, 1664, 256),
 ];
 
-/// Largest block of the dumps here with a UBIFS, bytes.
+/// Size of the largest block of dumps with a UBIFS here, bytes.
 const LARGE: u32 = 128 << 10;
 
 fn flash_of((page, oob, pages): Sizes, sub_page: u32, blocks: u32) -> Geometry {
@@ -67,7 +68,7 @@ fn flash_of((page, oob, pages): Sizes, sub_page: u32, blocks: u32) -> Geometry {
     }
 }
 
-/// The strongest usual code for which the OOB has room.
+/// Strongest usual code that fits the OOB.
 fn scheme((page, oob, pages): Sizes) -> Scheme {
     let geometry = PageGeometry::new(page, oob, Some(pages)).unwrap();
     let codes = ["bch40/1024", "bch24/1024", "bch8/512", "bch4/512", "hamming/256"];
@@ -81,13 +82,13 @@ fn encoded(scheme: &Scheme, image: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The pages of an image with OOB that is erased.
+/// Pages of an image with erased OOB.
 fn without_ecc(image: &[u8], (page, oob, _): Sizes) -> Vec<u8> {
     let oob = vec![0xFF; oob as usize];
     image.chunks(page as usize).flat_map(|page| [page, &oob]).flatten().copied().collect()
 }
 
-/// A device with a volume, up to the first free PEB: with a UBIFS, or with other data where that would be large.
+/// Device with a volume, up to the first free PEB: with a UBIFS, or with other data if a UBIFS would be large.
 fn image(sizes: Sizes, sub_page: u32) -> Vec<u8> {
     let peb = sizes.0 * sizes.2;
     let is_large = !(16 << 10..=LARGE).contains(&peb);
@@ -128,7 +129,7 @@ fn dumps_of_all_geometries_that_linux_knows_are_recognised() {
         let plain = image(sizes, sizes.0);
         let scheme = scheme(sizes);
         let mut dump = encoded(&scheme, &plain);
-        // One wrong bit in every third page with data.
+        // One bitflip in every third page with data.
         let full = (sizes.0 + sizes.1) as usize;
         for page in dump.chunks_exact_mut(full).step_by(3).filter(|page| page[..full] != vec![0xFF; full]) {
             page[100] ^= 4;
@@ -140,7 +141,7 @@ fn dumps_of_all_geometries_that_linux_knows_are_recognised() {
             };
             assert_eq!(*pages, shape(sizes));
         }
-        // What the ECC does is the same for all; large blocks take long.
+        // The ECC works in the same way for all sizes, and large blocks take long.
         if sizes.0 * sizes.2 > 4 * LARGE {
             continue;
         }
@@ -161,7 +162,7 @@ fn dumps_of_all_geometries_that_linux_knows_are_recognised() {
     }
 }
 
-/// With sub-pages the VID header is in the first page, whatever its size.
+/// With sub-pages, the VID header is in the first page of any size.
 #[test]
 fn pages_are_recognised_where_headers_are_in_sub_pages() {
     for (sizes, sub_page) in
@@ -176,7 +177,7 @@ fn pages_are_recognised_where_headers_are_in_sub_pages() {
     }
 }
 
-/// A dump in which nothing tells the pages: its only PEB.
+/// A dump with one PEB, in which nothing shows the page size.
 #[test]
 fn stated_pages_are_taken() {
     let sizes = (4096, 224, 64);
@@ -194,7 +195,7 @@ fn stated_pages_are_taken() {
     let block = 64 * 4320;
     let one = opened(&dump[..block], (4096, 224, None)).unwrap();
     assert_eq!(shape_of(&one), shape(sizes));
-    // What has no OOB is read as it is.
+    // A file without OOB is read unchanged.
     assert!(opened(&plain, (4096, 224, None)).unwrap().corrected.is_none());
     let mut random = Random::new(1);
     let noise: Vec<u8> = (0..block).map(|_| random.bits() as u8).collect();

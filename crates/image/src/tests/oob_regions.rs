@@ -1,4 +1,4 @@
-//! Dumps whose OOB holds no ECC, ECC of an unknown code, or several codes.
+//! Dumps whose OOB contains no ECC, the ECC of an unknown code, or several codes.
 
 use super::*;
 use crate::RegionOutcome;
@@ -12,7 +12,7 @@ const OOB: usize = 64;
 const FULL: usize = PAGE + OOB;
 const BLOCK: usize = 64 * FULL;
 
-/// The OOB of a page by its number.
+/// OOB of a page, by its number.
 type Oob<'a> = dyn Fn(usize) -> Vec<u8> + 'a;
 
 fn geometry() -> Geometry {
@@ -43,7 +43,7 @@ fn encoded(image: &[u8], code: &str) -> Vec<u8> {
     out
 }
 
-/// Pages whose OOB is made of their number.
+/// Pages whose OOB is derived from their number.
 fn with_oob(image: &[u8], oob: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     image.chunks(PAGE).enumerate().flat_map(|(number, page)| [page, &oob(number)].concat()).collect()
 }
@@ -59,7 +59,7 @@ fn outcomes(image: &Image) -> Vec<RegionOutcome> {
     image.corrected.as_ref().unwrap().regions.iter().map(|region| region.outcome.clone()).collect()
 }
 
-/// What readers that leave the OOB out write in its place.
+/// The OOB contains bytes that readers without OOB write in its place.
 #[test]
 fn oob_without_ecc_corrects_nothing() {
     let plain = image();
@@ -87,7 +87,8 @@ fn oob_without_ecc_corrects_nothing() {
     }
 }
 
-/// A code that is not known, or bytes of a controller: what is right stays, and all say that nothing was corrected.
+/// An unknown code, or bytes of a controller: the data stays unchanged, and all commands report that nothing was
+/// corrected.
 #[test]
 fn oob_that_no_code_explains_is_told_by_all_and_corrects_nothing() {
     let plain = image();
@@ -112,11 +113,11 @@ fn oob_that_no_code_explains_is_told_by_all_and_corrects_nothing() {
     }
 }
 
-/// Interleaved with the data, the ECC of other controllers is no OOB of a page.
+/// If the ECC of other controllers is interleaved with the data, it is not the OOB of a page.
 #[test]
 fn ecc_between_the_data_of_a_page_is_not_taken_for_another_code() {
     let plain = image();
-    // Ten bytes, then four times data and noise in the place of ECC bytes.
+    // Ten bytes, then four times data and noise in place of ECC bytes.
     let mut random = Random::new(4);
     let page = |page: &[u8]| {
         let steps = page.chunks(512).flat_map(|step| {
@@ -142,7 +143,7 @@ fn each_part_of_a_dump_is_corrected_by_its_own_code() {
     let mut system = encoded(&plain[1], "bch4/512");
     let mut random = Random::new(9);
     let unprotected = with_oob(&plain[2], |_| vec![0x5A; OOB]);
-    // A wrong bit here and there, which only the right code corrects.
+    // A few bitflips, which only the right code corrects.
     for (part, pages) in [(&mut boot, 3), (&mut system, 2)] {
         for page in
             part.chunks_mut(FULL).step_by(pages).filter(|page| page[..PAGE].iter().any(|b| *b != 0xFF))
@@ -178,7 +179,7 @@ fn each_part_of_a_dump_is_corrected_by_its_own_code() {
     }
 }
 
-/// A few blocks that a power cut left are damage of their region, many are a region of their own.
+/// A few blocks after a power cut are damage of their region; many such blocks are their own region.
 #[test]
 fn damaged_blocks_belong_to_the_region_around() {
     let plain = [image(), image()].concat();
@@ -191,16 +192,16 @@ fn damaged_blocks_belong_to_the_region_around() {
     let opened = open(&dump);
     let [RegionOutcome::Code(report)] = &outcomes(&opened)[..] else { panic!("{:#?}", outcomes(&opened)) };
     assert_eq!(report.steps.uncorrectable, 64 * 4);
-    // What it holds stays as it was read.
+    // Its contents stay as they were read.
     let at = worn * 64 * PAGE;
     assert!(data(&opened)[at..at + PAGE] == dump[worn * BLOCK..][..PAGE]);
 }
 
-/// Controllers that put their bytes before and between the data: pages begin with the file, and are those of the chip.
+/// Controllers with bytes before and between the data: pages begin with the file, and have the sizes of the chip.
 #[test]
 fn interleaved_layouts_are_opened_with_the_pages_of_the_chip() {
     let plain = image();
-    // Without block mark swapping a GPMI writes the same codewords: the ECC does not tell these layouts apart.
+    // Without block mark swapping, GPMI writes the same codewords: the ECC cannot distinguish these layouts.
     for name in ["gpmi", "mtk-snfi"] {
         let geometry = PageGeometry::new(PAGE as u32, OOB as u32, Some(64)).unwrap();
         let layout = ecc::Layout::named(name).unwrap();

@@ -1,4 +1,4 @@
-//! Images with encrypted names, and with authentication.
+//! Images with encrypted names, and images with authentication.
 
 use floatgate_stack::ubifs::AuthKey;
 
@@ -33,7 +33,7 @@ fn described(bytes: &[u8], authenticate: &Authenticate) -> (UbifsInfo, String) {
     (info.images[0].ubifs.clone().unwrap(), shown)
 }
 
-/// The image with one byte of the contents of a file wrong, but no CRC.
+/// Image with a wrong byte in the contents of a file, and a good CRC.
 fn forged(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let is_data = |at: &usize| bytes[*at..].starts_with(&[0x31, 0x18, 0x10, 0x06]) && bytes[at + 20] == 1;
@@ -89,7 +89,7 @@ fn what_is_forged_is_not_restored() {
     assert_eq!(extracted.losses.len(), 1, "{:?}", extracted.losses);
     assert!(extracted.losses[0].what.contains("not authentic"), "{:?}", extracted.losses);
     assert_eq!(whole.differences(&left).len(), 1);
-    // Nobody notices without the key: only the node's sequence number is another.
+    // Without the key the change is not detected: only the sequence number of the node differs.
     assert_eq!(read(&forged, &Selection::default()).1.losses, []);
 }
 

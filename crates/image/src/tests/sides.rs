@@ -1,4 +1,4 @@
-//! Images compared with files of the host.
+//! Comparison of images with files of the host.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn compared(one: &Path, other: &Path, options: &DiffOptions) -> DiffReport {
     diff_sides([open(one), open(other)], options).unwrap()
 }
 
-/// An image with the usual tree, and the same in a tar.
+/// An image with the usual tree, and a tar with the same tree.
 fn image_and_tar(folder: &TempDir) -> [std::path::PathBuf; 2] {
     let [image, tar] = ["image", "files.tar"].map(|name| folder.path().join(name));
     let bytes = usual(&Geometry::nand_512(220));
@@ -26,7 +26,7 @@ fn image_and_tar(folder: &TempDir) -> [std::path::PathBuf; 2] {
     [image, tar]
 }
 
-/// An image with these files, and the same in a directory.
+/// An image with these files, and a directory with the same files.
 fn image_and_tree(folder: &TempDir, fill: impl FnOnce(&mut Ubifs<dyn Volume>)) -> [std::path::PathBuf; 2] {
     let [image, tree] = ["image", "tree"].map(|name| folder.path().join(name));
     let bytes = device(&Geometry::nand_512(220), 7, |ubi| {
@@ -137,7 +137,7 @@ fn an_image_is_compared_with_a_directory() {
     );
 }
 
-/// mkfs.ubifs and tar write whole seconds, whatever the files of the host have.
+/// mkfs.ubifs and tar write whole seconds, even if the files of the host have fractions.
 #[test]
 fn a_whole_second_is_the_same_as_any_of_its_parts() {
     let folder = TempDir::new().unwrap();
@@ -162,7 +162,7 @@ fn a_whole_second_is_the_same_as_any_of_its_parts() {
     assert_eq!(touched("whole", 1_001_500), 1, "another second");
 }
 
-/// Makes a directory `new`.
+/// Creates a directory `new`.
 fn make_new(fs: &mut Ubifs<dyn Volume>) {
     let new = NewFile { kind: NewKind::Directory, permissions: 0o700, uid: 3, gid: 4 };
     let root = fs.root();

@@ -1,4 +1,4 @@
-//! The tree that test images hold, and a target that keeps what is extracted.
+//! Tree of files in the test images, and a target that stores extracted files.
 
 use floatgate_mtd::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use floatgate_stack::ubifs::Ubifs;
 
 use crate::extract::{Contents, Entry, Target};
 
-/// A file as it was extracted.
+/// An extracted file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExtractedFile {
     pub(crate) mode: u32,
@@ -22,18 +22,18 @@ pub(crate) struct ExtractedFile {
     pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) target: Option<Vec<u8>>,
     pub(crate) data: Vec<u8>,
-    /// Of a second name: the first.
+    /// For a second name: the first name.
     pub(crate) first: Option<String>,
 }
 
-/// Keeps all that is extracted.
+/// Target that stores all extracted files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
     pub(crate) files: BTreeMap<String, ExtractedFile>,
 }
 
 impl Memory {
-    /// Paths that are not the same in both, with what they are.
+    /// Paths that differ, with their contents in both.
     pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
         let paths: BTreeSet<&String> = self.files.keys().chain(other.files.keys()).collect();
         let differ = paths.into_iter().filter(|path| self.files.get(*path) != other.files.get(*path));
@@ -94,7 +94,7 @@ impl Target for Memory {
     }
 }
 
-/// Fills a filesystem with some of everything.
+/// Fills a filesystem with files of each type.
 pub(crate) fn populate(fs: &mut Ubifs<dyn Volume>, seed: u64) {
     fs.set_time(Timestamp { seconds: 1_700_000_000, nanoseconds: 123_456_789 });
     let root = fs.root();
@@ -119,7 +119,7 @@ fn fill(fs: &mut Ubifs<dyn Volume>, directory: u32, random: &mut Random) {
         let changes =
             AttributeChanges { compression: Some(Compression::Zlib), uid: Some(1000), ..Default::default() };
         fs.set_attributes(file, &changes).unwrap();
-        // Half of it compresses.
+        // Half of the data is compressible.
         let data: Vec<u8> =
             (0..size).map(|at| if at % 2 == 0 { random.bits() as u8 } else { b'.' }).collect();
         fs.write(file, 0, &data).unwrap();

@@ -26,7 +26,7 @@ struct Sample {
     name: &'static str,
     bytes: Vec<u8>,
     truth: BTreeMap<String, ExtractedFile>,
-    /// Bytes of an eraseblock and of a page.
+    /// Sizes of an eraseblock and of a page, bytes.
     block: usize,
     page: usize,
     is_ubi: bool,
@@ -36,12 +36,12 @@ struct Sample {
 #[derive(Clone, Debug)]
 struct Damage {
     what: String,
-    /// Bytes that were changed.
+    /// Range of changed bytes.
     range: Range<usize>,
     kind: Kind,
 }
 
-/// Kind of a damage.
+/// Kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Bits,
@@ -64,7 +64,7 @@ impl Sample {
         sample
     }
 
-    /// A UBI device with a filesystem, and a static volume with noise.
+    /// UBI device with a filesystem, and a static volume with noise.
     fn ubi(name: &'static str, clean: bool, has_static: bool) -> Self {
         let geometry = Geometry::nand_512(90);
         let bytes = device(&geometry, 7, |ubi| {
@@ -86,7 +86,7 @@ impl Sample {
             }
         });
         let bytes = if clean { in_order(&bytes, &geometry) } else { bytes };
-        // Detached, so that the PEBs that UBI has taken are written.
+        // The device is detached, so that the PEBs that UBI used are written.
         drop(Ubi::attach(flash(bytes.clone(), &geometry), &AttachOptions::default()));
         Self::new(name, bytes, (geometry.erase_bytes as usize, 512), true)
     }
@@ -163,8 +163,9 @@ impl Sample {
 }
 
 impl Damage {
-    /// True when the damage leaves what the filesystem could have left: nodes that were written last in an eraseblock are missing, as after a
-    /// power cut, or a JFFS2 has an eraseblock less, whose nodes may have been removed.
+    /// True if the damage leaves a state that the filesystem itself can leave. Nodes that were written last in an
+    /// eraseblock are missing, as after a power cut; or a JFFS2 has one eraseblock less, whose nodes may have been
+    /// removed.
     fn is_unseen(&self, sample: &Sample) -> bool {
         let Range { start, end } = self.range;
         let block_end = (start / sample.block + 1) * sample.block;
@@ -178,7 +179,7 @@ impl Damage {
     }
 }
 
-/// The files of a memory; every name of a file has all of it.
+/// Files of a memory target; every name of a file has all its contents.
 fn resolved(memory: &Memory) -> BTreeMap<String, ExtractedFile> {
     let first = |kept: &ExtractedFile| {
         kept.first.as_ref().map_or_else(|| kept.clone(), |first| memory.files[first].clone())
@@ -194,21 +195,21 @@ fn extracted(bytes: &[u8]) -> Result<(Memory, Extracted), ImageError> {
     Ok((memory, extracted))
 }
 
-/// What became of damaged images.
+/// Numbers of damaged images, by result.
 #[derive(Debug, Default)]
 struct Figures {
     images: u32,
-    /// Nothing can be read of them, and that is said.
+    /// Number of images that are refused as unreadable.
     refused: u32,
-    /// All contents are as they were.
+    /// Number of images whose contents are unchanged.
     whole: u32,
-    /// Contents differ, and that is told.
+    /// Number of images whose contents differ, and whose damage is reported.
     told: u32,
-    /// Contents differ as after a power cut, and nothing tells.
+    /// Number of images whose contents differ as after a power cut, without a report.
     exempt: u32,
     repaired: u32,
     not_repaired: BTreeMap<String, Vec<String>>,
-    /// Files that only an extraction restores, which the repair lists.
+    /// Number of files that only an extraction restores, and that the repair lists.
     kept_less: u32,
     wrong: Vec<String>,
 }
@@ -299,7 +300,8 @@ impl Figures {
         self.compare(what, found, losses, &after, &report);
     }
 
-    /// All that an extraction of the damaged image restores wholly is in the repaired one.
+    /// Checks that the repaired image contains all files that an extraction restores completely from the damaged
+    /// image.
     fn compare(
         &mut self,
         what: &str,
@@ -354,13 +356,13 @@ fn campaign(samples: &[Sample], seeds: Range<u64>) -> Figures {
     figures
 }
 
-/// Statuses of a check and of an extraction.
+/// Exit statuses of a check and of an extraction.
 fn statuses(bytes: &[u8]) -> [Status; 2] {
     let checked = check(&open(bytes), &Selection::default()).map_or(Status::Bad, |report| report.status());
     [checked, extracted(bytes).map_or(Status::Bad, |(_, extracted)| extracted.status())]
 }
 
-/// A repair of some bytes, and the new ones.
+/// Repair of an image: the report, and the new bytes.
 fn repaired(bytes: &[u8]) -> Result<(RepairReport, Vec<u8>), ImageError> {
     let folder = tempfile::tempdir().unwrap();
     let [from, to] = ["image", "repaired"].map(|name| folder.path().join(name));
@@ -369,11 +371,11 @@ fn repaired(bytes: &[u8]) -> Result<(RepairReport, Vec<u8>), ImageError> {
     Ok((report, std::fs::read(&to).unwrap()))
 }
 
-/// Bytes of headers in a PEB of the samples.
+/// Offsets of headers in a PEB of the samples, bytes.
 const VID_AT: usize = 256;
 const DATA_AT: usize = 512;
 
-/// First bytes of the PEBs that hold LEBs of a volume.
+/// Offsets of the PEBs that contain LEBs of a volume.
 fn pebs_of(sample: &Sample, volume: u32) -> Vec<usize> {
     let pebs = (0..sample.bytes.len()).step_by(sample.block);
     let is_of =
@@ -386,7 +388,7 @@ fn a_cut_file_is_told() {
     let sample = Sample::ubi("cut", true, true);
     let (files, fixed) = (pebs_of(&sample, 0), pebs_of(&sample, 1));
     let last = *files.last().unwrap();
-    // Behind the superblock, within the filesystem, at its end, within the static volume and before it.
+    // After the superblock, within the filesystem, at its end, within the static volume and before it.
     let ends = [3 * sample.block + 700, last + 600, fixed[0], fixed[0] + 900, fixed[3]];
     for end in ends {
         let bytes = &sample.bytes[..end];
@@ -420,7 +422,7 @@ fn an_extraction_tells_that_a_static_volume_fails_its_crc() {
         update.finish().unwrap();
     });
     assert_eq!(statuses(&bytes), [Status::Good; 2]);
-    // The end of a LEB in which nothing is written.
+    // The unwritten end of a LEB.
     let block = geometry.erase_bytes as usize;
     let is_first = |peb: &[u8]| super::vid_header(peb).is_some_and(|vid| (vid.volume_id, vid.lnum) == (0, 1));
     let peb = bytes.chunks(block).position(is_first).unwrap();
@@ -437,7 +439,7 @@ fn fewer_lebs_than_ubifs_needs_are_told() {
     });
     let bytes = format(bytes, &geometry, 0, true, |_| {});
     let mut bytes = in_order(&bytes, &geometry);
-    // The records of the volume, with 14 LEBs: no LEB behind them is mapped.
+    // The records of the volume, with 14 LEBs: no LEB after them is mapped.
     let block = geometry.erase_bytes as usize;
     for copy in 0..2 {
         let record = &mut bytes[copy * block + DATA_AT..][..172];
@@ -455,7 +457,7 @@ fn fewer_lebs_than_ubifs_needs_are_told() {
     assert_eq!(statuses(&out), [Status::Good; 2]);
 }
 
-/// A PEB that is overwritten as a whole may hold a LEB that nothing names any more.
+/// A PEB that was completely overwritten may contain a LEB that no structure names any more.
 #[test]
 fn an_overwritten_peb_costs_a_repair_no_more_than_an_extraction() {
     for sample in [Sample::ubi("UBI", true, false), Sample::ubi("UBI with a journal", false, false)] {
@@ -478,7 +480,7 @@ fn copies_of_the_volume_table_are_padded_alike() {
     let (table, end) = (DATA_AT, DATA_AT + sample.block);
     let len = (sample.block - DATA_AT) / 172 * 172;
     let padded = len.next_multiple_of(512).min(sample.block - DATA_AT);
-    // As `ubinize` pads it.
+    // Padded as by `ubinize`.
     for copy in [table, end] {
         bytes[copy + len..copy + padded].fill(0xFF);
     }
@@ -499,7 +501,7 @@ fn copies_of_the_volume_table_are_padded_alike() {
     }
 }
 
-/// Headers that say with good CRCs that data begin elsewhere.
+/// Headers with good CRCs and wrong offsets of the data.
 #[test]
 fn what_is_no_ubi_afterwards_is_not_written() {
     let sample = Sample::ubi("UBI", true, false);
@@ -524,7 +526,7 @@ fn what_is_no_ubi_afterwards_is_not_written() {
     }
 }
 
-/// First bytes and lengths of the nodes of a kind in a JFFS2 with little-endian numbers.
+/// Offsets and lengths of the nodes of a type in a little-endian JFFS2.
 fn jffs2_nodes(bytes: &[u8], node_type: u16) -> Vec<(usize, usize)> {
     let mut nodes = Vec::new();
     let mut at = 0;
@@ -569,7 +571,7 @@ fn an_overwritten_end_of_a_jffs2_is_told() {
     assert_eq!(repaired(&bytes).unwrap().0.status(), Status::Reported);
 }
 
-/// Linux takes a clean marker with another length than its own for its header alone.
+/// Linux reads only the header of a clean marker with another length than its own.
 #[test]
 fn a_clean_marker_hides_no_nodes() {
     for summaries in [false, true] {

@@ -1,4 +1,4 @@
-//! Volumes that hold something else than a filesystem.
+//! Volumes without a filesystem.
 
 use super::*;
 use crate::extract::Extractions;

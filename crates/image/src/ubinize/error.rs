@@ -1,4 +1,4 @@
-//! Why volumes make no image.
+//! Reasons why volumes cannot form an image.
 
 use std::path::PathBuf;
 
@@ -6,20 +6,20 @@ use floatgate_stack::StoreError;
 
 use crate::report::Finding;
 
-/// Reason for which volumes make no image.
+/// Reason why volumes cannot form an image.
 #[derive(Debug, thiserror::Error)]
 pub enum UbinizeError {
-    /// The ini file says what cannot be.
+    /// The ini file contains an error.
     #[error("{}:{line}: {what}", .path.display())]
     Ini {
-        /// The ini file.
+        /// Path of the ini file.
         path: PathBuf,
-        /// The line, from 1 on; the line of the section's name where something is missing.
+        /// Line number from 1 on; for a missing key, the line of the section's name.
         line: usize,
         /// Description of the fault.
         what: String,
     },
-    /// A volume is not possible.
+    /// A volume is impossible.
     #[error("volume {name:?}: {what}")]
     Volume {
         /// Name of the volume or its section.

@@ -7,14 +7,14 @@ use floatgate_mtd::size;
 
 use super::{UbinizeError, VolumeSource};
 
-/// A section with its keys and the lines they are in.
+/// A section with its keys and their lines.
 struct Section {
     name: String,
     line: usize,
     keys: Vec<(String, String, usize)>,
 }
 
-/// Reads the text of an ini file; paths of images count from the folder of `path`.
+/// Parses the text of an ini file; paths of images are relative to the folder of `path`.
 ///
 /// # Errors
 /// An error, with its line.
@@ -48,7 +48,7 @@ fn sections(text: &str) -> Result<Vec<Section>, (usize, String)> {
     Ok(sections)
 }
 
-/// A value without its quotes, or without a comment behind it.
+/// Value without quotes, or without a comment after it.
 fn unquoted(value: &str) -> &str {
     for quote in ['"', '\''] {
         if let Some((inner, _)) = value.strip_prefix(quote).and_then(|rest| rest.split_once(quote)) {

@@ -1,11 +1,11 @@
-//! The header of an object: a chunk with its type, parent, name and attributes.
+//! Header of an object: a chunk with its type, parent, name and attributes.
 
 use super::{Order, put};
 
-/// Bytes of a header without extended attributes, which follow it in the chunk.
+/// Size of a header, bytes. Extended attributes follow it in the chunk.
 const HEADER: usize = 512;
 
-/// Places of the fields.
+/// Positions of the fields.
 const PARENT: usize = 4;
 const SUM: usize = 8;
 const NAME: usize = 10;
@@ -27,10 +27,10 @@ const SIZE_HIGH: usize = 496;
 const SHADOWS: usize = 504;
 const SHRINK: usize = 508;
 
-/// Upper half of the size in a header of an older version.
+/// Upper half of the file size in a header of an older version.
 const NO_HIGH: u32 = u32::MAX;
 
-/// Bytes of the length in front of an extended attribute.
+/// Size of the length field before an extended attribute, bytes.
 const LENGTH: usize = 4;
 
 /// Type of an object.
@@ -41,7 +41,7 @@ pub(crate) enum ObjectKind {
     Directory = 3,
     /// Another name of an object.
     HardLink = 4,
-    /// Device, FIFO or socket: the mode tells which.
+    /// Device, FIFO or socket, according to the mode.
     Special = 5,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Header {
     pub(crate) atime: u32,
     pub(crate) mtime: u32,
     pub(crate) ctime: u32,
-    /// Bytes of a file.
+    /// Size of a file, bytes.
     pub(crate) size: u64,
     /// Object of which this is another name.
     pub(crate) equivalent: u32,
@@ -74,19 +74,20 @@ pub(crate) struct Header {
     pub(crate) target: Vec<u8>,
     /// Device in Linux's old encoding of 16 bits.
     pub(crate) device: u32,
-    /// Object that is removed by this header, which takes its name; 0 for none.
+    /// Object whose name this header takes over, and which is thereby removed; 0 for none.
     pub(crate) shadows: u32,
-    /// The file became shorter.
+    /// True if the file became shorter.
     pub(crate) is_shrink: bool,
 }
 
 impl Header {
-    /// Longest target of a symbolic link.
+    /// Length of the longest target of a symbolic link.
     pub(crate) const TARGET_MAX: usize = TARGET_BYTES - 1;
-    /// Bytes of a chunk that its extended attributes follow.
+    /// Size of a header in a chunk, bytes; extended attributes follow it.
     pub(crate) const BYTES: usize = HEADER;
 
-    /// Header in a chunk; `None` of something else. `is_inband` of chunks with their tags in the page.
+    /// Parses the header in a chunk; `None` for other data. `is_inband` is true for chunks with their tags in the
+    /// page.
     pub(crate) fn parse(chunk: &[u8], order: Order, is_inband: bool) -> Option<Self> {
         let bytes = chunk.get(..HEADER)?;
         let word = |at| order.u32(bytes, at);
@@ -120,7 +121,7 @@ impl Header {
         })
     }
 
-    /// The bytes, without extended attributes. What does not fit is cut off.
+    /// Bytes of the header without extended attributes. Values that do not fit are cut off.
     pub(crate) fn emit(&self, order: Order) -> Vec<u8> {
         let mut bytes = vec![0xFF; HEADER];
         let mut set = |at, word| put(order, &mut bytes, at, word);
@@ -135,7 +136,7 @@ impl Header {
         match self.kind {
             ObjectKind::File => {
                 set(SIZE, (self.size & u64::from(u32::MAX)) as u32);
-                // As older versions write it, which do not know files of 4 GiB.
+                // Older versions do not support files of 4 GiB, and write this value.
                 let high = (self.size >> 32) as u32;
                 set(SIZE_HIGH, if high == 0 { NO_HIGH } else { high });
             }
@@ -163,7 +164,7 @@ impl Header {
     }
 }
 
-/// True when the fields can be those of a header: type, parent, a checksum that is no longer used, a name, a mode.
+/// True if the fields can be those of a header: type, parent, an unused checksum, a name, a mode.
 pub(super) fn is_header(head: &[u8], order: Order) -> bool {
     let Some(kind) = ObjectKind::of(order.u32(head, 0)) else { return false };
     let name = head.get(NAME..NAME + NAME_BYTES).unwrap_or_default();
@@ -187,7 +188,8 @@ pub(super) fn is_header(head: &[u8], order: Order) -> bool {
 /// Extended attribute: name with its prefix, and value.
 pub(crate) type Xattr = (Vec<u8>, Vec<u8>);
 
-/// Extended attributes that follow a header in its chunk: of each its length with that field, the name, a zero, and the value.
+/// Parses the extended attributes after a header in its chunk. Each has its length including this field, the name, a
+/// zero, and the value.
 pub(crate) fn parse_xattrs(mut bytes: &[u8], order: Order) -> Vec<Xattr> {
     let mut all = Vec::new();
     loop {
@@ -201,7 +203,7 @@ pub(crate) fn parse_xattrs(mut bytes: &[u8], order: Order) -> Vec<Xattr> {
     }
 }
 
-/// The bytes of an extended attribute behind a header.
+/// Bytes of extended attributes after a header.
 pub(crate) fn emit_xattrs(xattrs: &[Xattr], order: Order) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in xattrs {

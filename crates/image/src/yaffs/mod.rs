@@ -12,17 +12,17 @@ pub(crate) use header::{Header, ObjectKind, Xattr, emit_xattrs, parse_xattrs};
 pub(crate) use shape::{Chunk, Shape, Spare, begins};
 pub(crate) use tags::{OBJECT_MAX, SEQUENCE_MIN, TAGS, Tags};
 
-/// Byte order of tags and headers: the machine's that wrote them.
+/// Byte order of tags and headers: the byte order of the machine that wrote them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// The least significant byte is first.
+    /// Little-endian.
     Little,
-    /// The most significant byte is first.
+    /// Big-endian.
     Big,
 }
 
 impl Order {
-    /// Number at a place; 0 behind the end.
+    /// Number at an offset; 0 after the end.
     pub(crate) fn u32(self, bytes: &[u8], at: usize) -> u32 {
         let word = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; 4]);
         match self {
@@ -39,7 +39,7 @@ impl Order {
         }
     }
 
-    /// Name for people.
+    /// Name for display.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Little => "little endian",
@@ -48,7 +48,7 @@ impl Order {
     }
 }
 
-/// Writes a number at a place, which has to be inside.
+/// Writes a number at an offset, which must be inside `bytes`.
 fn put(order: Order, bytes: &mut [u8], at: usize, number: u32) {
     if let Some(field) = bytes.get_mut(at..at + 4) {
         field.copy_from_slice(&order.bytes(number));

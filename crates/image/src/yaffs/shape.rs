@@ -1,12 +1,12 @@
-//! Pages and OOB of a dump with a YAFFS2, and the place of the tags.
+//! Pages and OOB of a dump with a YAFFS2, and the position of the tags.
 
 use super::Order;
 use super::header::is_header;
 use super::tags::{TAGS, Tags, Verdict};
 
-/// Sizes of pages with those of their OOB; 0 of a dump without OOB.
+/// Page sizes with the sizes of their OOB; 0 for a dump without OOB.
 ///
-/// A page with its OOB is half as long as the next larger one, so the smaller one is the right one where both fit.
+/// A page with its OOB is half as long as the next larger one. If both fit, the smaller one is right.
 const SIZES: &[(u32, &[u32])] = &[
     (512, &[16, 0]),
     (1024, &[32, 0]),
@@ -16,7 +16,8 @@ const SIZES: &[(u32, &[u32])] = &[
     (16_384, &[512, 1024, 1280, 0]),
 ];
 
-/// Free bytes of the OOB that lie apart: on-die ECC of Micron, and the controllers FSL eLBC and Davinci with pages of 2 KiB.
+/// Free bytes of the OOB that are not adjacent: on-die ECC of Micron, and the controllers FSL eLBC and Davinci with
+/// pages of 2 KiB.
 const PIECES: &[&[(usize, usize)]] = &[
     &[(4, 4), (20, 4), (36, 4), (52, 4)],
     &[(8, 8), (24, 8), (40, 8), (56, 8)],
@@ -24,24 +25,24 @@ const PIECES: &[&[(usize, usize)]] = &[
     &[(2, 4), (16, 6), (32, 6), (48, 6)],
 ];
 
-/// Chunks that tell the shape.
+/// Number of chunks from which the shape is derived.
 const SAMPLE: u64 = 32;
 
-/// Written chunks of the sample with good tags, in quarters, at least.
+/// Smallest share of written chunks with good tags in the sample, in quarters.
 const GOOD_OF_FOUR: u64 = 3;
 
-/// Longest tags with their ECC.
+/// Size of the longest tags with their ECC, bytes.
 const LONGEST: usize = 28;
 
-/// Reads bytes; `None` behind the end.
+/// Reads bytes; `None` after the end.
 pub(crate) type Reader<'r> = dyn Fn(u64, &mut [u8]) -> Option<()> + 'r;
 
-/// True where the header of an object may begin.
+/// True if the header of an object may begin here.
 pub(crate) fn begins(head: &[u8]) -> bool {
     order_of(head).is_some()
 }
 
-/// Byte order of the header that begins.
+/// Byte order of the header that begins here.
 fn order_of(head: &[u8]) -> Option<Order> {
     let order = match head.first_chunk()? {
         [1..=5, 0, 0, 0] => Order::Little,
@@ -51,47 +52,47 @@ fn order_of(head: &[u8]) -> Option<Order> {
     is_header(head, order).then_some(order)
 }
 
-/// Place of the tags.
+/// Position of the tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spare {
     /// At the end of the page.
     Inband,
-    /// From this byte of the OOB on.
+    /// At this offset of the OOB.
     At(usize),
-    /// In pieces of the OOB, each with its place and length.
+    /// In several pieces of the OOB, each with its offset and length.
     Pieces(&'static [(usize, usize)]),
 }
 
 /// Content of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunk {
-    /// Nothing was written.
+    /// Chunk without data, which reads as erased.
     Erased,
-    /// Tags that YAFFS2 may have written.
+    /// Possible tags of YAFFS2.
     Written(Tags),
-    /// Something else.
+    /// Other data.
     Broken,
 }
 
 /// Shape of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Bytes of a page and of its OOB.
+    /// Sizes of a page and of its OOB, bytes.
     pub(crate) page: u32,
     pub(crate) oob: u32,
     pub(crate) spare: Spare,
     pub(crate) order: Order,
-    /// Tags are stored with their ECC.
+    /// True if tags are stored with their ECC.
     pub(crate) has_ecc: bool,
 }
 
 impl Shape {
-    /// Bytes of a page with its OOB.
+    /// Size of a page with its OOB, bytes.
     pub(crate) const fn stride(&self) -> u64 {
         self.page as u64 + self.oob as u64
     }
 
-    /// Bytes of data in a chunk.
+    /// Number of data bytes in a chunk.
     pub(crate) const fn data_bytes(&self) -> u32 {
         match self.spare {
             Spare::Inband => self.page - TAGS as u32,
@@ -99,7 +100,7 @@ impl Shape {
         }
     }
 
-    /// Words for the place of the tags.
+    /// Text about the position of the tags.
     pub(crate) fn place(&self) -> String {
         match self.spare {
             Spare::Inband => "in the page".to_owned(),
@@ -108,7 +109,7 @@ impl Shape {
         }
     }
 
-    /// Bytes at the place of the tags of a page with its OOB, and how many these are.
+    /// Bytes at the position of the tags in a page with its OOB, and their number.
     fn gather(&self, bytes: &[u8]) -> ([u8; LONGEST], usize) {
         let (page, oob) = bytes.split_at(bytes.len().min(self.page as usize));
         let mut gathered = [0xFF; LONGEST];
@@ -127,7 +128,7 @@ impl Shape {
         (gathered, if self.has_ecc { len } else { len.min(TAGS) })
     }
 
-    /// Content of a page with its OOB, whose bytes these are.
+    /// Content of a page with its OOB.
     pub(crate) fn chunk(&self, bytes: &[u8]) -> Chunk {
         let (gathered, len) = self.gather(bytes);
         let Some(tags) = gathered.get(..len).filter(|_| len >= TAGS) else { return Chunk::Broken };
@@ -139,7 +140,7 @@ impl Shape {
         if is_good { Chunk::Written(tags) } else { Chunk::Broken }
     }
 
-    /// Shape of the dump in which the header of an object is at a byte, as most chunks from there on tell it.
+    /// Shape of a dump with the header of an object at this offset, according to most of the following chunks.
     pub(crate) fn find(read: &Reader<'_>, at: u64) -> Option<Self> {
         let mut best: Option<(u64, Self)> = None;
         for (page, oobs) in SIZES {
@@ -154,7 +155,7 @@ impl Shape {
         best.map(|(_, shape)| shape)
     }
 
-    /// The best place of the tags in pages of a size, and how much speaks for it.
+    /// Best position of the tags in pages of a size, with its evidence.
     fn of_sizes(read: &Reader<'_>, at: u64, (page, oob): (u32, u32)) -> Option<(u64, Self)> {
         let stride = u64::from(page) + u64::from(oob);
         let mut first = vec![0; usize::try_from(stride).ok()?];
@@ -188,13 +189,13 @@ impl Shape {
             }
         }
         let likely = shapes.into_iter().filter(|(_, good)| good * 4 >= written * GOOD_OF_FOUR);
-        // An ECC that fits counts as much as a chunk more.
+        // A right ECC counts as one more chunk.
         likely
             .map(|(shape, good)| (2 * good + u64::from(shape.has_ecc), shape))
             .max_by_key(|(score, _)| *score)
     }
 
-    /// True when tags and header of a chunk agree, and the ECC of the tags is there if the shape has one.
+    /// True if tags and header of a chunk agree, and the ECC of the tags exists if the shape has one.
     fn begins_object(&self, bytes: &[u8]) -> bool {
         let Chunk::Written(tags) = self.chunk(bytes) else { return false };
         let (gathered, len) = self.gather(bytes);
@@ -206,7 +207,7 @@ impl Shape {
     }
 }
 
-/// Copies as much as there is room for.
+/// Copies as many bytes as fit.
 fn copy(to: &mut [u8], from: &[u8]) -> usize {
     let len = to.len().min(from.len());
     to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);

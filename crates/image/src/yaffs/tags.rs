@@ -1,42 +1,43 @@
-//! Tags of a chunk: four numbers, and an ECC over them.
+//! Tags of a chunk: four numbers, and their ECC.
 
 use super::{Order, put};
 
-/// Bytes of tags without their ECC, and with it.
+/// Size of tags without their ECC, and with it, bytes.
 pub(crate) const TAGS: usize = 16;
 const TAGS_WITH_ECC: usize = 28;
 
-/// Sequence numbers of blocks with files. Blocks with a checkpoint have a lower one.
+/// Smallest and largest sequence number of blocks with files; blocks with a checkpoint have a lower number.
 pub(crate) const SEQUENCE_MIN: u32 = 0x1000;
 const SEQUENCE_MAX: u32 = 0xEFFF_FF00;
 const SEQUENCE_CHECKPOINT: u32 = 0x21;
 
-/// Largest number of an object and of a chunk in it.
+/// Largest number of an object, and of a chunk in an object.
 pub(crate) const OBJECT_MAX: u32 = 0x3_FFFF;
 const CHUNK_MAX: u32 = 0xF_FFFF;
 
-/// Object of the summaries that end blocks, which only speed a mount up.
+/// Object of the summaries at the end of blocks, which only accelerate a mount.
 const SUMMARY: u32 = 0x10;
 
-/// Flags in the number of the chunk of a header: the tags hold its type, parent and size; it makes its file shorter.
+/// Flags in the chunk number of a header: the tags contain its type, parent and size; the header makes its file
+/// shorter.
 const EXTRA: u32 = 0x8000_0000;
 const EXTRA_SHRINK: u32 = 0x4000_0000;
 const EXTRA_NUMBER: u32 = 0x0FFF_FFFF;
 const KIND_SHIFT: u32 = 28;
 
-/// Number of bytes in the tags of a header that holds nothing more.
+/// Number of bytes in the tags of a header without further fields.
 const NO_BYTES: u32 = 0xFFFF;
 
-/// Tags of a chunk as they stand there.
+/// Tags of a chunk in their stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tags {
-    /// Sequence number of the block: a later block has a higher one.
+    /// Sequence number of the block; a later block has a higher number.
     pub(crate) sequence: u32,
-    /// Number of the object, with its type in the upper bits of a header with extra fields.
+    /// Number of the object; in a header with extra fields, the type is in the upper bits.
     object: u32,
-    /// Number of the chunk in the object from 1 on; 0 of a header, or its parent with flags.
+    /// Number of the chunk in the object, from 1 on; 0 for a header, or its parent with flags.
     chunk: u32,
-    /// Bytes of data; of a header with extra fields the size of the file.
+    /// Number of data bytes; in a header with extra fields, the size of the file.
     pub(crate) bytes: u32,
 }
 
@@ -51,7 +52,7 @@ impl Tags {
         Self { sequence, object, chunk, bytes }
     }
 
-    /// Tags in bytes, of which there are 16 at least. One wrong bit is corrected if their ECC is there.
+    /// Parses tags from at least 16 bytes. One wrong bit is corrected if their ECC is stored.
     pub(super) fn parse(bytes: &[u8], order: Order) -> (Self, Verdict) {
         let mut own = [0; TAGS];
         if let Some(first) = bytes.first_chunk() {
@@ -65,7 +66,7 @@ impl Tags {
         (Self { sequence: word(0), object: word(4), chunk: word(8), bytes: word(12) }, verdict)
     }
 
-    /// The bytes without an ECC, for tags in the page.
+    /// Bytes without an ECC, for tags in the page.
     pub(crate) fn emit(&self, order: Order) -> [u8; TAGS] {
         let mut bytes = [0; TAGS];
         for (at, word) in [(0, self.sequence), (4, self.object), (8, self.chunk), (12, self.bytes)] {
@@ -74,7 +75,7 @@ impl Tags {
         bytes
     }
 
-    /// The bytes with their ECC, for tags in the OOB.
+    /// Bytes with their ECC, for tags in the OOB.
     pub(crate) fn emit_with_ecc(&self, order: Order) -> [u8; TAGS_WITH_ECC] {
         let mut bytes = [0xFF; TAGS_WITH_ECC];
         let own = self.emit(order);
@@ -86,12 +87,12 @@ impl Tags {
         bytes
     }
 
-    /// True of a header whose tags also hold its type, parent and size.
+    /// True for a header whose tags also contain its type, parent and size.
     pub(crate) const fn has_extra(&self) -> bool {
         self.chunk & EXTRA != 0
     }
 
-    /// True of the header of an object.
+    /// True for the header of an object.
     pub(crate) const fn is_header(&self) -> bool {
         self.chunk == 0 || self.has_extra()
     }
@@ -106,27 +107,27 @@ impl Tags {
         self.chunk
     }
 
-    /// Number of the parent, where the tags hold it.
+    /// Number of the parent, if the tags contain it.
     pub(super) const fn parent(&self) -> Option<u32> {
         if self.has_extra() { Some(self.chunk & EXTRA_NUMBER) } else { None }
     }
 
-    /// True of a header that makes its file shorter, where the tags hold that.
+    /// True for a header that makes its file shorter, if the tags contain this flag.
     pub(crate) const fn is_shrink(&self) -> bool {
         self.has_extra() && self.chunk & EXTRA_SHRINK != 0
     }
 
-    /// True of a chunk of a checkpoint or of a summary, which hold nothing of their own.
+    /// True for a chunk of a checkpoint or of a summary, which contain only copies of other data.
     pub(crate) const fn is_copy(&self) -> bool {
         self.is_checkpoint() || self.number() == SUMMARY
     }
 
-    /// True of a chunk of a checkpoint, which only speeds a mount up.
+    /// True for a chunk of a checkpoint, which only accelerates a mount.
     const fn is_checkpoint(&self) -> bool {
         self.sequence == SEQUENCE_CHECKPOINT
     }
 
-    /// True when each number is one that YAFFS2 writes, for chunks of `chunk_bytes` of data.
+    /// True if YAFFS2 can write each of these numbers, for chunks of `chunk_bytes` of data.
     pub(crate) fn is_possible(&self, chunk_bytes: u32) -> bool {
         if self.is_checkpoint() {
             return (1..=CHUNK_MAX).contains(&self.chunk) && self.bytes <= chunk_bytes;
@@ -152,13 +153,13 @@ impl Tags {
 pub(crate) enum Verdict {
     /// No ECC is stored.
     NoEcc,
-    /// The tags are as they were written, or one bit was corrected.
+    /// The tags are right, or one bit was corrected.
     Good,
-    /// More bits are wrong than can be corrected.
+    /// More bits are wrong than the ECC corrects.
     Wrong,
 }
 
-/// Parities over tags: of the columns of all bytes, and of the places of the bytes with an odd number of bits.
+/// Parities of tags: of the columns of all bytes, and of the positions of the bytes with an odd number of set bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ecc {
     column: u8,
@@ -171,7 +172,8 @@ impl Ecc {
         let mut ecc = Self { column: 0, line: 0, line_inverse: 0 };
         for (index, byte) in (0_u32..).zip(tags) {
             for bit in (0..8_u8).filter(|bit| byte >> bit & 1 == 1) {
-                // Each bit of the place has two parities: of the places where it is set, and where it is not.
+                // Each bit of the position has two parities: of the positions in which it is set, and of those in
+                // which it is not.
                 for place in 0..3 {
                     ecc.column ^= 1 << (2 * place + (bit >> place & 1));
                 }
@@ -206,7 +208,7 @@ impl Ecc {
                 Verdict::Good
             });
         }
-        // A wrong bit of the ECC itself.
+        // The wrong bit is in the ECC itself.
         let wrong = column.count_ones() + line.count_ones() + inverse.count_ones();
         if wrong == 1 { Verdict::Good } else { Verdict::Wrong }
     }

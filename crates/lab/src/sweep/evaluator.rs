@@ -37,7 +37,7 @@ pub struct Evaluator {
 /// repeats values.
 type Parsed<'w> = BTreeMap<&'w str, Result<Override, Error>>;
 
-/// A design: overrides of the setup, other options, and another setup, as given by its keys.
+/// Parts of a design, which are given by its keys: setup, overrides of the setup, and options of the measurement.
 struct Design<'a> {
     setup: &'a str,
     sets: Vec<Override>,
@@ -86,7 +86,7 @@ impl Evaluator {
         &self.spec
     }
 
-    /// Name of the setup on whose board the specification's part is used.
+    /// Name of the setup whose board the part of the specification runs on; `None` if the specification names a setup.
     pub(super) fn board(&self) -> Option<String> {
         let setup = self.spec.measure.wires_a_setup().then(|| self.library.setup(&self.spec.setup))?;
         setup.ok()?.board().map(str::to_owned)
@@ -244,7 +244,7 @@ impl Evaluator {
             figures.extend(measure.figures(&self.tests)?);
             population::check_column(stop, &figures)?;
         }
-        // A fast measurement is repeated sooner than its result is read from the file.
+        // Repeating a fast measurement takes less time than reading its result from the file.
         let takes_long = self.spec.measure.takes_long();
         let keep = |wave: &[ChipFigures]| {
             if takes_long {
@@ -310,8 +310,8 @@ impl Evaluator {
     }
 }
 
-/// True if no value of a design can cause this error: an unknown column, an unused key, or a fault in the files of the
-/// setup. A design that names its own files has other keys than the next one.
+/// True if this error does not depend on the values of a design: an unknown column, an unused key, or a fault in the files of
+/// the setup. If a design names its own files, its error concerns only this design.
 fn is_of_all_designs(error: &Error, own: &[&Override]) -> bool {
     if matches!(error, Error::NoColumn { .. }) {
         return true;
@@ -333,7 +333,7 @@ fn record(found: &ChipFigures) -> Record {
 }
 
 impl Figure {
-    /// Value of the quantity, or share of the hits.
+    /// The value, or for a share the number of hits divided by the number of tries.
     pub(super) fn mean(self) -> f64 {
         match self {
             Self::Value(value) => value,

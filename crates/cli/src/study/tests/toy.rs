@@ -1,4 +1,4 @@
-//! A study for the tests of their shape: a die is thrown.
+//! Study for tests of the interface: it throws a die.
 
 use floatgate_lab::Error;
 use floatgate_lab::progress::Progress;

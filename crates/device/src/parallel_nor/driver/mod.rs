@@ -28,15 +28,15 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// Program through the buffer when the chip has one.
+    /// True to program through the chip's buffer, if it has one.
     pub buffered: bool,
-    /// Suspend a program or an erase for a read from another thread, where the chip can.
+    /// True to suspend a program or an erase for a read from another thread, if the chip supports it.
     pub suspend: bool,
-    /// Command set 0002: hand over all blocks of an erase before the chip begins.
+    /// True to send the commands for all blocks of an erase before the chip begins (command set 0002).
     pub multi_erase: bool,
-    /// Command set 0002: erase the whole device with one command.
+    /// True to erase the whole device with one command (command set 0002).
     pub chip_erase: bool,
-    /// The operating system's tick, at which a long erase is polled (Linux: 1/HZ).
+    /// Tick of the operating system, at which a long erase is polled, in us (Linux: 1/HZ).
     #[serde(with = "crate::units::us")]
     pub tick_us: Nanos,
 }

@@ -43,14 +43,15 @@ use supported::SupportedModes;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BadBlocks {
-    /// The maker's marks are read at probe.
+    /// The driver reads the maker's markers at probe.
     #[default]
     Scan,
-    /// The maker's mark of a block is read when the block is first erased or asked for (Linux: `NAND_SKIP_BBTSCAN`).
+    /// The driver reads the maker's marker of a block when the block is first erased or checked (Linux:
+    /// `NAND_SKIP_BBTSCAN`).
     OnDemand,
-    /// A table on flash is read at probe; made from the marks when there is none, and kept.
+    /// The driver reads a table on flash at probe, and creates a missing table from the markers.
     OnFlash,
-    /// Nowhere: every block counts as good.
+    /// The driver treats every block as good.
     Ignore,
 }
 
@@ -58,15 +59,17 @@ pub enum BadBlocks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// Cached sequential reads, where chip and controller can; used when absent, as Linux does since 6.3.
+    /// True to use cached sequential reads, if chip and controller support them. When absent they are used, as in
+    /// Linux since 6.3.
     pub continuous: Option<bool>,
-    /// Cached programs of several pages (Linux does not).
+    /// True to program several pages with cached programs (Linux does not).
     pub cached_programs: bool,
-    /// Reads, programs and erases in two planes at once, where a call covers both blocks of a pair (Linux does not).
+    /// True to read, program and erase in two planes at once, if a call covers both blocks of a pair (Linux does
+    /// not).
     pub multi_plane: bool,
-    /// Reads of parts of pages by ECC step, where software corrects (Linux since 2.6.27: `NAND_SUBPAGE_READ`).
+    /// True to read parts of pages by ECC step if software corrects (Linux since 2.6.27: `NAND_SUBPAGE_READ`).
     pub sub_page_reads: bool,
-    /// Bad blocks.
+    /// Source of the information which blocks are bad.
     pub bad_blocks: BadBlocks,
 }
 

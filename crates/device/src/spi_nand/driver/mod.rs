@@ -32,9 +32,10 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// Use continuous reads where chip and ECC allow.
+    /// True to use continuous reads if chip and ECC allow them.
     pub continuous: bool,
-    /// Switch the chip's randomizer on or off (Linux 7.x: device tree property of the chip). Absent: it stays as after power-up.
+    /// True to switch the chip's randomizer on, false to switch it off (Linux 7.x: device tree property of the chip);
+    /// when absent, the randomizer stays in its power-up state.
     pub randomizer: Option<bool>,
 }
 

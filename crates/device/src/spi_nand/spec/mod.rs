@@ -20,77 +20,79 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiNandSpec {
-    /// Id bytes as READ ID delivers them.
+    /// ID bytes that READ ID returns.
     pub id: Vec<u8>,
-    /// Form of READ ID.
+    /// Form of the READ ID command.
     #[serde(default)]
     pub id_read: IdRead,
-    /// Pages, blocks, dies.
+    /// Numbers and sizes of pages, blocks and dies.
     pub geometry: SpiNandGeometry,
-    /// ECC requirement, and whether the chip has an engine for it.
+    /// ECC that the chip requires, and whether the chip has an engine for it.
     pub ecc: ChipEcc,
-    /// Register that holds the result of the on-die ECC.
+    /// Register that reports the number of corrected bits of the on-die ECC.
     #[serde(default)]
     pub ecc_status: EccStatus,
     /// Use of the OOB bytes.
     pub oob: OobTable,
-    /// Array times.
+    /// Times of the array.
     pub timing: SpiNandTiming,
-    /// Highest clock with all phases at single rate.
+    /// Highest clock if all phases have single rate, in Hz.
     #[serde(with = "units::hz")]
     pub sdr_hz: u64,
-    /// Highest clock with double rate in any phase; 0 without.
+    /// Highest clock if a phase has double rate, in Hz; 0 without double rate.
     #[serde(default, with = "units::hz")]
     pub dtr_hz: u64,
-    /// Reads from cache.
+    /// Commands that read from the cache.
     pub reads: Vec<Variant>,
-    /// Program loads.
+    /// Commands that load data to program into the cache.
     pub loads: Vec<LoadVariant>,
-    /// Four lanes need configuration bit 0.
+    /// True if commands with four lanes need configuration bit 0.
     #[serde(default)]
     pub quad_enable: bool,
-    /// Variants that need a mode bit.
+    /// Mode bit for commands with several lanes at single rate that have no `max_hz`; none if the chip has no such
+    /// bit.
     #[serde(default)]
     pub high_speed: Option<HighSpeed>,
-    /// Stateful octal mode.
+    /// Stateful octal mode; none if the chip has no such mode.
     #[serde(default)]
     pub octal: Option<Octal>,
-    /// Continuous read.
+    /// Continuous read; none if the chip does not have it.
     #[serde(default)]
     pub continuous: Option<Continuous>,
-    /// OTP pages.
+    /// One-time-programmable pages; none if the chip has no such pages.
     #[serde(default)]
     pub otp: Option<SpiNandOtp>,
-    /// Randomizer of the data.
+    /// Randomizer of the data; none if the chip has no randomizer.
     #[serde(default)]
     pub randomizer: Option<Randomizer>,
-    /// Read retry.
+    /// Read retry; none if the chip has no read retry.
     #[serde(default)]
     pub read_retry: Option<ReadRetry>,
-    /// Block protection register after power-up: all locked.
+    /// Value of the block protection register after power-up; all blocks are then locked.
     pub protection_reset: u8,
-    /// Configuration register after power-up.
+    /// Value of the configuration register after power-up.
     pub config_reset: u8,
-    /// Programs of one page between erases (NOP), each sub-page of it once: the page is divided by this number, rounded down to a power of
-    /// two.
+    /// Number of programs of a page between two erases (NOP). The page has this number of sub-pages, rounded down to
+    /// a power of two, and each sub-page may be programmed once.
     #[serde(default = "four")]
     pub nop: u8,
-    /// Erases per block.
+    /// Program/erase cycles per block that the data sheet guarantees; 0 if unknown.
     #[serde(default)]
     pub endurance_cycles: u32,
-    /// Data retention.
+    /// Data retention that the data sheet guarantees, in years; 0 if unknown.
     #[serde(default)]
     pub retention_years: u32,
-    /// An erase ends as soon as a verify finds every cell erased: a blank block takes one pulse. Not all makers' chips do so.
+    /// True if an erase ends as soon as a verify finds all cells erased, so that a blank block takes one pulse. Not
+    /// all makers' chips do this.
     #[serde(default)]
     pub blank_erase_stops: bool,
-    /// Wear of the blocks; typical of the data sheet's figures when absent.
+    /// Measured wear of the blocks; typical wear for the data sheet's figures when absent.
     #[serde(default)]
     pub wear: Option<WearSpec>,
-    /// Rates of bit errors; typical of the data sheet's figures when absent.
+    /// Measured bit error rates; typical rates for the data sheet's figures when absent.
     #[serde(default)]
     pub errors: Option<ErrorSpec>,
-    /// Departures from the common behaviour.
+    /// Differences from the usual behaviour.
     #[serde(default)]
     pub quirks: SpiNandQuirks,
 }

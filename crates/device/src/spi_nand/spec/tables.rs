@@ -11,11 +11,11 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IdRead {
-    /// The id follows the command at once.
+    /// The ID follows the command directly.
     Opcode,
-    /// An address byte of zero comes first.
+    /// An address byte 0 is before the ID.
     Address,
-    /// A dummy byte comes first.
+    /// A dummy byte is before the ID.
     #[default]
     Dummy,
 }
@@ -24,26 +24,26 @@ pub enum IdRead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiNandGeometry {
-    /// Data bytes per page, a power of two.
+    /// Size of a page without OOB in bytes, a power of two.
     #[serde(deserialize_with = "bytes_u32")]
     pub page_bytes: u32,
-    /// OOB bytes per page.
+    /// Size of a page's OOB, in bytes.
     #[serde(deserialize_with = "bytes_u32")]
     pub oob_bytes: u32,
-    /// Pages per eraseblock.
+    /// Number of pages in an eraseblock.
     pub pages_per_block: u32,
-    /// Eraseblocks per LUN, of all planes together.
+    /// Number of eraseblocks in a LUN, over all planes.
     pub blocks_per_lun: u32,
-    /// Planes per LUN, each with a cache register of its own.
+    /// Number of planes in a LUN, each with its own cache register.
     #[serde(default = "one")]
     pub planes: u32,
-    /// LUNs (dies).
+    /// Number of LUNs (dies).
     #[serde(default = "one")]
     pub luns: u32,
-    /// Bits per cell.
+    /// Number of bits per cell.
     #[serde(default = "one")]
     pub bits_per_cell: u32,
-    /// Most bad blocks per LUN over the chip's life.
+    /// Largest number of bad blocks per LUN over the chip's life.
     #[serde(default)]
     pub max_bad_blocks_per_lun: u32,
 }
@@ -83,11 +83,11 @@ fn bytes_u32<'de, D: serde::Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChipEcc {
-    /// Bits per step.
+    /// Number of bits to correct per step.
     pub strength: u32,
-    /// Bytes per step.
+    /// Size of a step in bytes.
     pub step_bytes: u32,
-    /// The chip has its own engine of this strength.
+    /// True if the chip has an ECC engine of this strength.
     #[serde(default)]
     pub on_die: bool,
 }
@@ -103,14 +103,15 @@ impl ChipEcc {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EccStatus {
-    /// Not at all: a correction may have been of any number of bits.
+    /// No register, so that the number of corrected bits is unknown.
     #[default]
     Plain,
-    /// Macronix: command 7Ch, bits 3:0 for the last page, 7:4 the most of a continuous read.
+    /// Macronix: command 7Ch, with bits 3:0 for the last page, and bits 7:4 for the largest number in a continuous
+    /// read.
     Macronix,
     /// Winbond W25NxxKV: feature 30h, bits 7:4.
     WinbondDetail,
-    /// GigaDevice Q5: feature F0h, bits 5:4 one less than the number of bits.
+    /// GigaDevice Q5: feature F0h, with the number of bits less one in bits 5:4.
     Gigadevice,
 }
 
@@ -118,12 +119,12 @@ pub enum EccStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OobRange {
-    /// First byte of the first section.
+    /// Position of the first byte in the first section.
     pub start: u32,
-    /// From section to section.
+    /// Distance from one section to the next, in bytes.
     #[serde(default)]
     pub step: u32,
-    /// Bytes in each section.
+    /// Number of bytes in each section.
     pub len: u32,
 }
 
@@ -140,11 +141,11 @@ const OOB_BYTES_MAX: usize = 1 << 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OobTable {
-    /// Number of sections.
+    /// Number of sections of the OOB.
     pub sections: u32,
-    /// The user's bytes.
+    /// Bytes for the user.
     pub user: OobRange,
-    /// ECC bytes, which the chip writes itself; absent when they are hidden.
+    /// ECC bytes, which the chip writes itself; absent if the chip hides them.
     #[serde(default)]
     pub ecc: OobRange,
 }
@@ -184,23 +185,23 @@ impl OobTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiNandTiming {
-    /// Array to cache, on-die ECC off.
+    /// Page read time (array to cache) without on-die ECC, us.
     #[serde(with = "units::us")]
     pub t_rd_us: Nanos,
-    /// Array to cache, on-die ECC on.
+    /// Page read time (array to cache) with on-die ECC, us.
     #[serde(with = "units::us")]
     pub t_rd_ecc_us: Nanos,
-    /// Page program.
+    /// Page program time, us.
     pub t_prog_us: TypMaxUs,
-    /// Block erase.
+    /// Block erase time, us.
     pub t_bers_us: TypMaxUs,
-    /// RESET while idle or reading.
+    /// Reset time while the chip is idle or reads, us.
     #[serde(default = "t_rst", with = "units::us")]
     pub t_rst_us: Nanos,
-    /// RESET while programming.
+    /// Reset time while the chip programs, us.
     #[serde(default = "t_rst_program", with = "units::us")]
     pub t_rst_prog_us: Nanos,
-    /// RESET while erasing.
+    /// Reset time while the chip erases, us.
     #[serde(default = "t_rst_erase", with = "units::us")]
     pub t_rst_bers_us: Nanos,
 }
@@ -222,14 +223,14 @@ const fn t_rst_erase() -> Nanos {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadVariant {
-    /// Lanes and rates.
+    /// Lanes and rates of the command.
     pub mode: Mode,
     /// Command byte.
     pub opcode: u8,
-    /// Random load: bytes that are not sent keep their value. A plain load sets them to FFh.
+    /// True for a random load, which keeps the bytes of the cache that are not sent; a plain load sets them to FFh.
     #[serde(default)]
     pub random: bool,
-    /// Highest clock; the chip's own limit when absent.
+    /// Highest clock in Hz; 0 for the limit of the chip.
     #[serde(default, with = "units::hz")]
     pub max_hz: u64,
 }
@@ -245,9 +246,11 @@ impl LoadVariant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContinuousKind {
-    /// Configuration bit clear (BUF): reads from cache have no column and stream to the end of the block.
+    /// With the configuration bit (BUF) clear, reads from the cache have no column, and continue to the end of the
+    /// block.
     Winbond,
-    /// Configuration bit set (CONT): reads from cache as usual; left by a register write, or tRST after CS# high.
+    /// With the configuration bit (CONT) set, reads from the cache have their usual form. A register write ends the
+    /// mode, or tRST after CS# high.
     Macronix,
 }
 
@@ -259,11 +262,12 @@ pub struct Continuous {
     pub kind: ContinuousKind,
     /// Number of the configuration bit.
     pub config_bit: u8,
-    /// Time that the array needs for each further page while one is transferred. There is no way to make the host wait, so a
-    /// clock at which a page passes faster is refused.
+    /// Time of the array for each further page, while the previous page is transferred, us. The chip cannot make the
+    /// host wait, so a clock at which the transfer is faster is refused.
     #[serde(with = "units::us")]
     pub t_page_us: Nanos,
-    /// Winbond: the reads of this mode; `dummy` counts all cycles between command and data, ignored address included.
+    /// Winbond: read commands of this mode. `dummy` is the number of all cycles between command and data, including
+    /// the ignored address.
     #[serde(default)]
     pub reads: Vec<Variant>,
 }
@@ -272,34 +276,34 @@ pub struct Continuous {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Octal {
-    /// Value of register 0 for single lane commands (power-up).
+    /// Value of register 0 for single-lane commands (power-up).
     pub io_single: u8,
-    /// Value of register 0 for reads and loads on eight lanes behind single lane commands, which drivers write although the power-up
-    /// value does as well (Linux: `W35N01JW_VCR_IO_MODE_OCTAL_SDR`).
+    /// Value of register 0 for single-lane commands with data on eight lanes. Drivers write it, although the power-up
+    /// value has the same effect (Linux: `W35N01JW_VCR_IO_MODE_OCTAL_SDR`).
     #[serde(default)]
     pub io_octal_sdr: Option<u8>,
-    /// Values of register 0 that switch to 8D-8D-8D; drivers use the first.
+    /// Values of register 0 that switch to 8D-8D-8D; drivers use the first value.
     pub io_octal_dtr: Vec<u8>,
     /// Address of the I/O mode register.
     pub io_register: u32,
-    /// Address of the register with the dummy cycles of reads on eight data lanes.
+    /// Address of the register that sets the dummy cycles of reads on eight data lanes.
     pub dummy_register: u32,
-    /// Dummy cycles after power-up.
+    /// Number of dummy cycles after power-up.
     pub dummy_default: u8,
-    /// Dummy cycles that can be set.
+    /// Numbers of dummy cycles that can be set.
     pub dummy_choices: Vec<u8>,
-    /// Number of the configuration bit that reads in 8D-8D-8D need at high clocks.
+    /// Number of the configuration bit that reads in 8D-8D-8D need from the clock `fast_from_hz` on.
     pub fast_config_bit: u8,
-    /// Clock from which they need it.
+    /// Lowest clock at which reads in 8D-8D-8D need this configuration bit, in Hz.
     #[serde(with = "units::hz")]
     pub fast_from_hz: u64,
-    /// Bytes of a row address in 8D-8D-8D.
+    /// Number of bytes of a row address in 8D-8D-8D.
     pub row_bytes: u8,
-    /// In 8D-8D-8D the second command byte is bits 23:16 of the row address, and the address has its other two bytes (Linux:
-    /// `SPINAND_ODTR_PACKED_PAGE_READ`).
+    /// True if the second command byte in 8D-8D-8D has bits 23:16 of the row address, and the address has the other
+    /// two bytes (Linux: `SPINAND_ODTR_PACKED_PAGE_READ`).
     #[serde(default)]
     pub packed_rows: bool,
-    /// Dummy cycles of GET FEATURE and READ ID in 8D-8D-8D.
+    /// Number of dummy cycles of GET FEATURE and READ ID in 8D-8D-8D.
     pub register_dummy: u8,
 }
 
@@ -307,9 +311,9 @@ pub struct Octal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HighSpeed {
-    /// Feature address of the register.
+    /// Address of the feature register with the bit.
     pub feature: u8,
-    /// Number of the bit.
+    /// Number of the mode bit.
     pub bit: u8,
 }
 
@@ -318,9 +322,9 @@ pub struct HighSpeed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Randomizer {
-    /// Feature address of the register.
+    /// Address of the feature register with the bit.
     pub feature: u8,
-    /// Number of the bit that switches it on.
+    /// Number of the bit that switches the randomizer on.
     pub bit: u8,
 }
 
@@ -328,11 +332,11 @@ pub struct Randomizer {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpiNandOtp {
-    /// Pages of the user.
+    /// Number of pages for the user.
     pub user_pages: u32,
-    /// Maker's name in the parameter page, at most 12 characters.
+    /// Name of the maker in the parameter page, at most 12 characters.
     pub manufacturer: String,
-    /// Chip's name in the parameter page, at most 20 characters.
+    /// Name of the chip in the parameter page, at most 20 characters.
     pub model: String,
 }
 
@@ -340,11 +344,12 @@ pub struct SpiNandOtp {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadRetry {
-    /// Feature address of the retry mode.
+    /// Address of the feature that sets the retry mode.
     pub feature: u8,
-    /// Modes beyond the normal one.
+    /// Number of retry modes, without the normal mode.
     pub modes: u8,
-    /// By how much each of them lowers the read thresholds, in standard deviations of the cells' threshold voltage.
+    /// Shift of the read thresholds in each retry mode, in standard deviations of the cells' threshold voltage
+    /// downwards. If empty, the shift is 0.3 times the mode.
     #[serde(default)]
     pub lowered: Vec<f64>,
 }
@@ -370,10 +375,10 @@ impl ReadRetry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpiNandQuirks {
-    /// A bit of the column selects the plane's cache, for reads and program loads.
+    /// True if a bit of the column address selects the plane's cache, for reads and program loads.
     pub plane_select_bit: bool,
-    /// Dies are chosen by command C2h instead of a bit of the row.
+    /// True if command C2h selects the die, instead of a bit of the row address.
     pub die_select: bool,
-    /// Resets by 66h and 99h as well.
+    /// True if commands 66h and 99h also reset the chip.
     pub reset_66_99: bool,
 }

@@ -9,33 +9,35 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// Eraseblock size of the MTD. 0: the smallest that the chip has (Linux: CONFIG_MTD_SPI_NOR_USE_4K_SECTORS).
+    /// Eraseblock size of the MTD device in bytes; 0 for the smallest erase size of the chip (Linux:
+    /// CONFIG_MTD_SPI_NOR_USE_4K_SECTORS).
     #[serde(with = "units::bytes")]
     pub erase_bytes: u64,
-    /// Length of the transfers by which the fastest read command is chosen.
+    /// Length of the transfers for which the fastest read command is chosen, in bytes.
     #[serde(with = "units::bytes")]
     pub transfer_bytes: u64,
-    /// Pause between a program or erase command and the first status read.
+    /// Pause between a program or erase command and the first status read, in us.
     #[serde(with = "units::us")]
     pub poll_initial_us: Nanos,
-    /// Pause between status reads. Linux's SPI NOR layer makes none.
+    /// Pause between status reads, in us. Linux's SPI NOR layer has no pause.
     #[serde(with = "units::us")]
     pub poll_interval_us: Nanos,
-    /// Look at the fail bits of Macronix's security register after each program and erase. Linux 6.12 does not, and it
-    /// costs one more operation. Micron's flag status register is always looked at.
+    /// True to check the fail bits of Macronix's security register after each program and erase, with one more
+    /// operation (Linux 6.12 does not). Micron's flag status register is always checked.
     pub check_security_register: bool,
-    /// Program pages on all data lanes that the chip takes. Linux uses more than one only with commands of four address bytes; firmware
-    /// always does.
+    /// True to program pages on all data lanes that the chip supports. Linux uses several lanes only with commands of
+    /// four address bytes; firmware always uses them.
     pub wide_programs: bool,
-    /// Use 8D-8D-8D on a chip that swaps bytes there, although the controller does not swap them back. Data that were written in another
-    /// mode then read swapped. Linux does without the mode since 6.13, older Linux and firmware do not.
+    /// True to use 8D-8D-8D on a chip that swaps bytes in this mode, although the controller does not swap them back.
+    /// Data written in another mode is then read with swapped bytes. Linux avoids the mode since 6.13; older Linux
+    /// and firmware use it.
     pub ignore_swap16: bool,
-    /// Suspend an erase under way when a read asks for the chip, where the chip can.
+    /// True to suspend an erase when a read needs the chip, if the chip supports it.
     pub suspend_for_read: bool,
-    /// Address of the PHY calibration pattern. 0: in the last eraseblock.
+    /// Address of the PHY calibration pattern; 0 for the last eraseblock.
     #[serde(with = "units::bytes")]
     pub pattern_addr: u64,
-    /// Write the calibration pattern when that place is blank.
+    /// True to write the calibration pattern if its place is blank.
     pub write_pattern: bool,
 }
 

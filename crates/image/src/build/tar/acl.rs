@@ -1,21 +1,23 @@
-//! ACLs as text: what `tar --acls` and libarchive write into records, as `user::rw-,user:joe:r--:1000,group::r--,mask::r--,other::---`.
+//! ACLs in the text form that `tar --acls` and libarchive write into pax records, such as
+//! `user::rw-,user:joe:r--:1000,group::r--,mask::r--,other::---`.
 
 use floatgate_media::acl::{AclEntry, AclTag};
 use floatgate_stack::fs::Acl;
 
-/// Value of the extended attribute that says the same as a text.
+/// Value of the extended attribute for an ACL given as text.
 pub(super) fn xattr_of_text(text: &[u8]) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(text).map_err(|_| "it is no text".to_owned())?;
     let lines = text.split(['\n', ',']).map(|line| line.split('#').next().unwrap_or_default().trim());
     let mut entries =
         lines.filter(|line| !line.is_empty()).map(entry).collect::<Result<Vec<AclEntry>, String>>()?;
-    // libarchive writes owner, group and others first. The codes of types are in the order that Linux needs.
+    // Linux needs the entries in the order of the type codes; libarchive writes owner, group and others first.
     entries.sort_by_key(|entry| (entry.tag.code(), entry.id));
     let acl = Acl::new(entries).map_err(|error| error.to_string())?;
     Ok(Acl::to_xattr(acl.entries()))
 }
 
-/// `TYPE:NAME:PERMISSIONS:ID`, where the name may be a number, and the id missing; `mask` and `other` may have no name at all.
+/// Parses an entry `TYPE:NAME:PERMISSIONS:ID`. The name may be a number, and the ID may be missing; `mask` and `other`
+/// may lack the name.
 fn entry(line: &str) -> Result<AclEntry, String> {
     let wrong = || format!("{line:?} is no entry of a POSIX ACL");
     let fields: Vec<&str> = line.split(':').map(str::trim).collect();
@@ -43,7 +45,7 @@ fn entry(line: &str) -> Result<AclEntry, String> {
     Ok(AclEntry { tag, permissions: bits(permissions).ok_or_else(wrong)?, id })
 }
 
-/// Bits of a text such as `rw-`.
+/// Permission bits of a text such as `rw-`.
 fn bits(text: &str) -> Option<u16> {
     text.chars().try_fold(0, |bits, letter| match letter {
         'r' => Some(bits | 4),

@@ -1,4 +1,4 @@
-//! Records of POSIX.1-2001 (pax): what an extended header says of the entry behind it.
+//! Records of POSIX.1-2001 (pax): attributes in an extended header, for the entry behind it.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,18 @@ use super::super::item::Xattrs;
 use super::acl::xattr_of_text;
 use crate::words::show_name;
 
-/// GNU tar's list of a sparse file's pieces, which its first version spread over many records of two names.
+/// Name of GNU tar's list of a sparse file's pieces. Its first version uses many records with two other names
+/// instead.
 pub(super) const SPARSE_MAP: &[u8] = b"GNU.sparse.map";
 const SPARSE_PIECES: [&[u8]; 2] = [b"GNU.sparse.offset", b"GNU.sparse.numbytes"];
 
-/// Records by name. Values may hold any bytes.
+/// Pax records by name, with values of any bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Records(BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl Records {
-    /// `length key=value\n`, one after the other; the length counts all of it, and the last of a name counts.
+    /// Parses records `length key=value\n`. The length includes the whole record, and of several records with
+    /// one name the last one is valid.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut records = Self::default();
         let mut rest = bytes;
@@ -44,12 +46,12 @@ impl Records {
         }
     }
 
-    /// Sets what is not set.
+    /// Sets a record unless one with this name exists.
     pub(super) fn put_new(&mut self, key: &[u8], value: Vec<u8>) {
         self.0.entry(key.to_vec()).or_insert(value);
     }
 
-    /// These, with those of `other` over them.
+    /// These records, replaced and extended by `other`.
     pub(super) fn with(&self, other: Self) -> Self {
         let mut records = self.clone();
         records.0.extend(other.0);
@@ -68,9 +70,9 @@ impl Records {
         time(self.get(key)?)
     }
 
-    /// Extended attributes, sorted by name: those in star's form (GNU tar has `=` and `%` in a name as `%3D`
-    /// and `%25`), then SELinux' label and ACLs where star's form lacks them. GNU tar keeps the label apart
-    /// and without the zero at its end; ACLs are text in records of their own.
+    /// Extended attributes, sorted by name. They come from the records in star's form, in which GNU tar
+    /// writes `=` and `%` of a name as `%3D` and `%25`. The SELinux label and ACLs without such a record come
+    /// from separate records: a label without its final byte 0, and ACLs as text.
     pub(super) fn xattrs(&self) -> Xattrs {
         let star = self.0.iter().filter_map(|(key, value)| Some((key.strip_prefix(STAR)?, value)));
         let mut xattrs: Vec<_> = star.map(|(name, value)| (unescaped(name), value.clone())).collect();
@@ -83,13 +85,13 @@ impl Records {
         xattrs
     }
 
-    /// ACLs that stand in records of their own only: names of attributes, and their values.
+    /// Attributes for the ACLs that only separate records contain: their names and values.
     fn acls(&self) -> impl Iterator<Item = (&'static [u8], Result<Vec<u8>, String>)> {
         let texts = ACL_TEXTS.iter().filter(|(_, name)| !self.0.contains_key(&[STAR, name].concat()));
         texts.filter_map(|(key, name)| Some((*name, xattr_of_text(self.get(key)?))))
     }
 
-    /// Attributes that are not read.
+    /// Losses: attributes in the records that are not read.
     pub(super) fn losses(&self) -> Vec<String> {
         let of_acl = |(name, value): (&[u8], Result<_, String>)| {
             Some(format!("extended attribute {}: {}", show_name(name), value.err()?))
@@ -115,7 +117,7 @@ impl Records {
 
 const STAR: &[u8] = b"SCHILY.xattr.";
 
-/// Records with an ACL as text, and the attribute that says the same.
+/// Names of the records with an ACL as text, and of the extended attributes with the same contents.
 const ACL_TEXTS: [(&[u8], &[u8]); 2] =
     [(b"SCHILY.acl.access", ACL_ACCESS), (b"SCHILY.acl.default", ACL_DEFAULT)];
 const SELINUX: &[u8] = b"security.selinux";
@@ -135,7 +137,7 @@ fn unescaped(name: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Seconds with decimals, perhaps negative as a whole.
+/// Time in seconds with decimals. The sign of a negative time holds for the whole number.
 fn time(value: &[u8]) -> Option<Timestamp> {
     let text = std::str::from_utf8(value).ok()?;
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));

@@ -1,4 +1,4 @@
-//! Sparse files in a tar: GNU tar's four ways to leave holes out.
+//! Sparse files in a tar, in the four formats of GNU tar.
 
 use std::io::Read;
 
@@ -9,24 +9,25 @@ use super::super::item::BLOCK;
 use super::records::{Records, SPARSE_MAP};
 use super::{Tar, UNIT};
 
-/// Most pieces that are believed.
+/// Largest number of pieces accepted.
 const MAX_PIECES: usize = 1 << 20;
 
-/// Pieces in a block that continues GNU's old header, and bytes of each.
+/// Number of pieces in a continuation block of GNU's old header, and bytes of each.
 const OLD_PIECES: usize = 21;
 const OLD_PIECE_BYTES: usize = 24;
 
 /// Ranges of a sparse file that have data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SparseMap {
-    /// First byte and end of each piece, in order.
+    /// Offset of the first byte and of the end of each piece, in order.
     pieces: Vec<(u64, u64)>,
-    /// Bytes of the file, holes included.
+    /// Size of the file in bytes, holes included.
     pub(super) size: u64,
 }
 
 impl SparseMap {
-    /// A map from alternating offsets and lengths; `None` if they make no file with `stored` bytes of data.
+    /// Map from alternating offsets and lengths; `None` if they do not describe a file with `stored` bytes
+    /// of data.
     fn new(numbers: &[u64], size: u64, stored: u64) -> Option<Self> {
         if !numbers.len().is_multiple_of(2) {
             return None;
@@ -46,12 +47,12 @@ impl SparseMap {
         (end <= size && bytes == stored).then_some(Self { pieces, size })
     }
 
-    /// The map of a file without holes.
+    /// Map of a file without holes.
     pub(super) fn whole(size: u64) -> Self {
         Self { pieces: (size > 0).then_some((0, size)).into_iter().collect(), size }
     }
 
-    /// The blocks that have data: where rows of them begin and end.
+    /// Runs of blocks with data: offsets of the first byte and of the end of each.
     pub(super) fn rows(&self) -> Vec<(u64, u64)> {
         let block = BLOCK as u64;
         let mut rows: Vec<(u64, u64)> = Vec::new();
@@ -67,11 +68,11 @@ impl SparseMap {
     }
 }
 
-/// Reads a sparse file's bytes one after the other, with zeros between the pieces.
+/// Reader of a sparse file's bytes, with zeros between the pieces.
 pub(super) struct Spread<'a> {
     pub(super) reader: &'a mut dyn Read,
     pub(super) map: &'a SparseMap,
-    /// Next byte of the file.
+    /// Offset of the next byte in the file.
     pub(super) at: u64,
 }
 
@@ -94,7 +95,7 @@ impl Read for Spread<'_> {
 }
 
 impl Tar<'_> {
-    /// The map of a sparse file, if the entry is one. What the map takes of the `stored` bytes is taken off.
+    /// Map of a sparse file; `None` for another entry. The bytes of the map are subtracted from `stored`.
     pub(super) fn sparse(
         &mut self,
         header: &Header,
@@ -121,7 +122,8 @@ impl Tar<'_> {
         numbers.filter(|numbers| numbers.len() <= 2 * MAX_PIECES).ok_or_else(|| self.broken(WRONG))
     }
 
-    /// Version 1.0: how many pieces, then theirs, a number a line, in whole blocks in front of the data.
+    /// Reads the map of format 1.0: the number of pieces and their offsets and lengths, one number a line,
+    /// in whole blocks before the data.
     fn map_before_data(&mut self, stored: &mut u64) -> Result<Vec<u64>, BuildError> {
         let mut text = Vec::new();
         loop {
@@ -141,7 +143,7 @@ impl Tar<'_> {
         }
     }
 
-    /// GNU's old format: four pieces in the header, more in blocks behind it.
+    /// Reads the map of GNU's old format: four pieces in the header, more in blocks behind it.
     fn old_map(&mut self, header: &Header) -> Result<(Vec<u64>, Option<u64>), BuildError> {
         let mut numbers = Vec::new();
         let Some(gnu) = header.as_gnu() else { return Ok((numbers, None)) };
@@ -171,7 +173,8 @@ impl Tar<'_> {
 
 const WRONG: &str = "the map of a sparse file is damaged";
 
-/// Octal digits, or with the highest bit set a number of which the last eight bytes count.
+/// Number in octal digits, or in binary if the highest bit is set; the last eight bytes of a binary number
+/// are used.
 fn old_number(field: &[u8]) -> Option<u64> {
     if field[0] & 0x80 != 0 {
         return field.last_chunk().map(|bytes| u64::from_be_bytes(*bytes));

@@ -1,4 +1,5 @@
-//! Writing a SPIFFS as `spiffsgen.py` of ESP-IDF does (facts of its layout; Apache-2.0): an index and the data of each file in the order of the pages.
+//! Writer of SPIFFS images in the layout of ESP-IDF's `spiffsgen.py` (facts of its layout; Apache-2.0): an index and
+//! the data of each file, in page order.
 
 use std::collections::BTreeMap;
 
@@ -7,39 +8,39 @@ use floatgate_stack::fs::FileType;
 use super::{BuildError, Entry, Stage, Writer, image, sizes};
 use crate::report::Loss;
 
-/// Bytes of the header of a page, and of the header of an index with its padding.
+/// Size of a page header, and of an index header with its padding, bytes.
 const HEADER: usize = 5;
 const INDEX_HEADER: usize = 8;
 
-/// Bytes of a name with the zero behind it, and of the time that ESP-IDF keeps.
+/// Size of a name field with its final byte 0, and of ESP-IDF's time field, bytes.
 const NAME: usize = 32;
 const TIME: usize = 4;
 
-/// Bytes in front of the table of the first index of a file: size and type follow the header.
+/// Bytes before the table of a file's first index page. The file size and the type follow the header.
 const FIRST_INDEX: usize = INDEX_HEADER + 4 + 1 + NAME + TIME;
 
-/// Flags of pages that are written as a whole.
+/// Flags of pages that are written completely.
 const DATA_FLAGS: u8 = 0xFC;
 const INDEX_FLAGS: u8 = 0xF8;
 
-/// Flag in the number of an object of a page with an index.
+/// Flag in the object number of an index page.
 const INDEX: u16 = 0x8000;
 
-/// Lower half of the magic number.
+/// Lower 16 bits of the magic number.
 const MAGIC: u16 = 0x0529;
 
-/// Type of an object that is a file.
+/// Object type of a file.
 const TYPE_FILE: u8 = 1;
 
-/// Largest image: it is made in memory.
+/// Size of the largest image, bytes; it is built in memory.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// Pages of an image in memory.
+/// Pages of an image, in memory.
 struct Pages {
     bytes: Vec<u8>,
     page: usize,
     block: usize,
-    /// Pages of a block with its lookup table.
+    /// Pages of the lookup table in a block.
     table: usize,
     next: usize,
 }
@@ -56,7 +57,7 @@ impl Pages {
         pages
     }
 
-    /// True where a full lookup table leaves room for the magic number.
+    /// True if the lookup table leaves room for the magic number.
     const fn has_magic(&self) -> bool {
         (self.block / self.page - self.table) * 2 <= self.table * self.page - 4
     }
@@ -67,7 +68,7 @@ impl Pages {
         }
     }
 
-    /// Takes the next page for an object, and enters it into the lookup table; its number.
+    /// Takes the next page for an object, enters it into the lookup table, and returns its number.
     fn take(&mut self, id: u16, span: u16, flags: u8) -> Result<usize, BuildError> {
         let in_block = self.block / self.page;
         if self.next.is_multiple_of(in_block) {
@@ -88,10 +89,10 @@ impl Pages {
     }
 }
 
-/// A file that is being written: the next place in its index.
+/// File that is being written, with the next place in its index.
 struct Object {
     id: u16,
-    /// Number of the index, its page, and bytes of the page that are used.
+    /// Number of the index page within the file, its page, and the bytes of the page in use.
     index: u16,
     page: usize,
     used: usize,
@@ -160,7 +161,7 @@ pub(super) fn write(
         if entry.attributes.xattr_count > 0 {
             writer.record_loss(entry, "SPIFFS has no extended attributes");
         }
-        // The number with the flag, and all ones, mean something else.
+        // The number 7FFFh is not used: with the flag of an index it would be all ones, which has another meaning.
         id = id.checked_add(1).filter(|id| *id < INDEX - 1).ok_or(BuildError::NoSpace)?;
         file(&mut stage, &mut writer, &mut pages, entry, (id, &name))?;
     }

@@ -1,4 +1,5 @@
-//! Writing a YAFFS2: the header of each object, and its chunks behind it, as `mkyaffs2image` does.
+//! Writer of YAFFS2 images in the layout of `mkyaffs2image`: the header of each object, followed by its
+//! chunks.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +9,20 @@ use super::{BuildError, Entry, Stage, Writer, YaffsOptions, image, sizes};
 use crate::report::Loss;
 use crate::yaffs::{Header, OBJECT_MAX, ObjectKind, Order, SEQUENCE_MIN, TAGS, Tags, Xattr, emit_xattrs};
 
-/// Pages that YAFFS2 is built for.
+/// Page sizes that YAFFS2 is built for, bytes.
 const PAGES: std::ops::RangeInclusive<u32> = 1024..=16_384;
 
-/// Number of the root, and of the first other object.
+/// Object number of the root directory, and the number of the first other object.
 const ROOT: u32 = 1;
 const FIRST: u32 = 0x101;
 
-/// Bytes of tags with their ECC in the OOB.
+/// Size of the tags in the OOB with their ECC, bytes.
 const OOB_TAGS: u32 = 28;
 
-/// Largest number of a chunk of a file.
+/// Largest chunk number in a file.
 const CHUNK_MAX: u64 = 0xF_FFFF;
 
-/// Chunks in their order.
+/// Chunks of an image, written in their order.
 struct Chunks<'w, 's> {
     writer: &'w mut Writer<'s>,
     own: YaffsOptions,
@@ -92,7 +93,7 @@ pub(super) fn write(
     Ok(writer.losses)
 }
 
-/// Writes an object with its data. `first` is the object of which it may be another name.
+/// Writes an object with its data. For another name of an object, `first` is the number of that object.
 fn object(
     stage: &mut Stage<'_>,
     chunks: &mut Chunks<'_, '_>,
@@ -164,7 +165,7 @@ fn object(
     for (chunk, at) in (1..).zip((0..attributes.size).step_by(room)) {
         let len = stage.read(inode, at, &mut data)?;
         let piece = data.get(..len).unwrap_or_default();
-        // Missing chunks read as zeros; the last one tells that the file is whole.
+        // Missing chunks read as zeros. The last chunk is always written, so that the file is complete.
         if at + len as u64 >= attributes.size || piece.iter().any(|byte| *byte != 0) {
             let tags = Tags::data(SEQUENCE_MIN, number, chunk, u32::try_from(len).unwrap_or(0));
             chunks.push(piece, &tags)?;
@@ -173,10 +174,11 @@ fn object(
     Ok(())
 }
 
-/// Extended attributes as they follow the header. The others do not fit into its chunk, and are reported.
+/// Extended attributes in the form in which they follow the header. Attributes that do not fit its chunk
+/// are reported as losses.
 fn xattrs(stage: &mut Stage<'_>, chunks: &mut Chunks<'_, '_>, entry: &Entry) -> Result<Vec<u8>, BuildError> {
     let inode = entry.attributes.inode;
-    // The length that ends the list has to fit, too.
+    // The length 0 that ends the list has to fit, too.
     let room = chunks.data_bytes().saturating_sub(Header::BYTES + 4);
     let mut bytes = Vec::new();
     let mut names = stage.fs.list_xattrs(inode).map_err(image)?;
@@ -200,7 +202,7 @@ fn xattrs(stage: &mut Stage<'_>, chunks: &mut Chunks<'_, '_>, entry: &Entry) -> 
     Ok(bytes)
 }
 
-/// Device in Linux's old encoding.
+/// Device number in Linux's old encoding; `None` if it does not fit.
 const fn device(device: DeviceNumber) -> Option<u32> {
     let DeviceNumber { major, minor } = device;
     if major > 0xFF || minor > 0xFF { None } else { Some(major << 8 | minor) }

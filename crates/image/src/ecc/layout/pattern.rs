@@ -7,13 +7,13 @@
 
 use super::LayoutError;
 
-/// Most items of a pattern, groups repeated.
+/// Largest number of items in a pattern, with repeated groups expanded.
 const MAX_ITEMS: usize = 4096;
 
-/// Meaning of bytes.
+/// Meaning of bytes in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Data of the user.
+    /// User data.
     Data,
     /// ECC bytes.
     Ecc,
@@ -33,15 +33,15 @@ const KINDS: [(&str, Kind); 5] = [
     ("zero", Kind::Zero),
 ];
 
-/// Bytes of one kind.
+/// Bytes of the same kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) kind: Kind,
-    /// Number of bytes; all that belong there when absent.
+    /// Number of bytes; when absent, all bytes of this kind.
     pub(super) bytes: Option<u32>,
 }
 
-/// Number of times that a group occurs.
+/// Number of repetitions of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Times {
     /// Once per step.
@@ -87,7 +87,7 @@ impl Pattern {
         &self.text
     }
 
-    /// Steps that groups with a fixed number name.
+    /// Number of steps in groups with a fixed number of repetitions.
     pub(super) fn fixed_steps(&self) -> usize {
         let times = self.parts.iter().map(|part| match part {
             Part::Group(Times::Fixed(times), _) => *times as usize,
@@ -115,7 +115,7 @@ impl Parser<'_> {
         LayoutError::Pattern { column: self.at + 1, reason }
     }
 
-    /// False at the end of the text.
+    /// Skips spaces; false at the end of the text.
     fn skip_spaces(&mut self) -> bool {
         self.at += self.rest().len() - self.rest().trim_start().len();
         !self.rest().is_empty()

@@ -1,15 +1,15 @@
-//! Randomizers: bits of a linear-feedback shift register that a controller adds to a page after its ECC bytes were made, so that
-//! constant data wear cells evenly.
+//! Randomizers: a controller adds bits of a linear-feedback shift register to a page after its ECC bytes were
+//! computed, so that constant data wears cells evenly.
 
 use super::LayoutError;
 use super::map::PageMap;
 use serde::Deserialize;
 use std::sync::{Arc, OnceLock};
 
-/// Most seeds.
+/// Largest number of seeds.
 const MAX_SEEDS: usize = 1 << 12;
 
-/// Most steps before the first bit.
+/// Largest number of steps before the first bit.
 const MAX_SKIP: u32 = 1 << 16;
 
 /// Degrees of generators.
@@ -26,13 +26,13 @@ pub(super) struct RandomizerForm {
     restart: Restart,
 }
 
-/// Places at which the generator begins anew.
+/// Points at which the generator restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Restart {
-    /// Each step: its data, covered OOB bytes and ECC bytes in this order.
+    /// Each step, with its data, covered OOB bytes and ECC bytes in this order.
     Step,
-    /// The page, from its first byte to its last.
+    /// The page, from its first to its last byte.
     Page,
 }
 
@@ -42,14 +42,14 @@ pub(in crate::ecc) struct Randomizer {
     /// Polynomial of the recurrence without its leading term.
     taps: u32,
     degree: u32,
-    /// Steps before the first bit.
+    /// Number of steps before the first bit.
     skip: u32,
-    /// States by number of the page in its block.
+    /// Initial states, by the number of a page in its block.
     seeds: Vec<u32>,
     restart: Restart,
 }
 
-/// The bits that a randomizer adds to the pages of a block.
+/// Bits that a randomizer adds to the pages of a block.
 #[derive(Debug)]
 pub(in crate::ecc) struct Masks {
     randomizer: Randomizer,
@@ -76,13 +76,13 @@ impl Randomizer {
         Ok(Self { taps, degree, skip: form.skip, seeds: form.seeds, restart: form.restart })
     }
 
-    /// The masks of pages; `pages_per_block` limits their number where it is known.
+    /// Masks of pages; `pages_per_block` limits their number if it is known.
     pub(in crate::ecc) fn masks(&self, pages_per_block: Option<u32>) -> Arc<Masks> {
         let seeds = pages_per_block.map_or(self.seeds.len(), |pages| self.seeds.len().min(pages as usize));
         Arc::new(Masks { randomizer: self.clone(), masks: (0..seeds).map(|_| OnceLock::new()).collect() })
     }
 
-    /// Bytes from the generator, the first bit lowest.
+    /// Bytes of the generator, lowest bit first.
     fn stream(&self, seed: u32) -> impl Iterator<Item = u8> {
         let mut state = seed;
         let (taps, degree) = (self.taps, self.degree);
@@ -97,7 +97,7 @@ impl Randomizer {
         std::iter::repeat_with(move || (0..8).fold(0, |byte, at| byte | bit() << at))
     }
 
-    /// The mask of a raw page.
+    /// Mask of a raw page.
     fn mask(&self, seed: u32, map: &PageMap, raw_bytes: usize) -> Vec<u8> {
         match self.restart {
             Restart::Page => self.stream(seed).take(raw_bytes).collect(),
@@ -111,7 +111,7 @@ impl Randomizer {
 }
 
 impl Masks {
-    /// The bits that are added to a page.
+    /// Mask of a page.
     pub(in crate::ecc) fn page(&self, page: u64, map: &PageMap, raw_bytes: usize) -> &[u8] {
         let at = (page % self.masks.len().max(1) as u64) as usize;
         let Some((mask, seed)) = self.masks.get(at).zip(self.randomizer.seeds.get(at)) else { return &[] };

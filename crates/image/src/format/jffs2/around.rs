@@ -1,4 +1,5 @@
-//! The parts of a file around a JFFS2 that are neither of an image nor erased: other data, or what has overwritten the image.
+//! Parts of a file around a JFFS2 that are neither erased nor belong to an image: other data, or data that overwrote
+//! the image.
 
 use std::ops::Range;
 
@@ -13,8 +14,8 @@ use crate::format::magic::{HEAD_BYTES, format_inside};
 use crate::image::Image;
 use crate::part::Part;
 
-/// Parts of the file in front of a JFFS2 and behind its last node in which something else stands. What tells its format is left out, and
-/// what the mount tells as damage.
+/// Parts of the file before a JFFS2 and after its last node that contain other data. Parts with a recognised format
+/// are omitted, and also parts that the mount reports as damage.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -35,10 +36,9 @@ pub(crate) fn around(
     Ok([before, behind].map(|range| range.map(|range| image.part(range))))
 }
 
-/// Parts around a JFFS2 that may have overwritten nodes of it. The part behind the last node is one if it
-/// stands where the filesystem would go on: the file begins with it and holds no other image. In a dump of a
-/// chip, other data follow as a rule. The part in front is one if the names of directories are missing that
-/// have names in them.
+/// Parts around a JFFS2 that may have overwritten its nodes. The part after the last node qualifies if the filesystem
+/// would continue there: the file begins with the JFFS2, and contains no other image. In a dump of a chip, other data
+/// usually follows. The part before the JFFS2 qualifies if directories that contain names have no name themselves.
 pub(crate) fn overwritten(
     image: &Image,
     found: &ImageLocation,
@@ -50,7 +50,8 @@ pub(crate) fn overwritten(
     front.into_iter().chain(behind)
 }
 
-/// Byte behind the last node of a JFFS2, but in its eraseblocks, from which on something else stands, unless the mount tells it as damage.
+/// Offset from which other data follows the last node of a JFFS2 within its eraseblocks, unless the mount reports
+/// this data as damage.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -64,7 +65,7 @@ pub(crate) fn tail(
     Ok(Extent::read(image, found, shape)?.foreign.filter(|_| !is_told))
 }
 
-/// The bytes of a part from the first to the last that is not erased, unless a format begins there.
+/// Range of a part from the first to the last byte that is not erased, unless a known format begins there.
 fn unknown(
     store: &dyn Store,
     part: Range<u64>,
@@ -77,7 +78,7 @@ fn unknown(
     Ok(if is_known { None } else { Some(first..end_of_written(store, first..part.end)?) })
 }
 
-/// The byte behind the last one that is not erased.
+/// End of the last byte that is not erased.
 fn end_of_written(store: &dyn Store, part: Range<u64>) -> Result<u64, ImageError> {
     let mut buffer = vec![0; CHUNK];
     let mut end = part.end;

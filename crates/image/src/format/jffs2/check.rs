@@ -1,4 +1,4 @@
-//! Damage in a JFFS2: all nodes are found, and the data of all files read.
+//! Check of a JFFS2: all nodes are scanned, and the data of all files is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -21,7 +21,7 @@ use crate::report::{CheckReport, Finding, ImageCheck, Layer, Loss, Structure, Vo
 use crate::walk::{Refused, Walk, WalkError};
 use crate::words::{count, show_name, show_path};
 
-/// Bytes of a file that are read at a time.
+/// Number of bytes of a file in one read.
 const PIECE: usize = 1 << 20;
 
 const TORN: &str =
@@ -112,8 +112,8 @@ pub(crate) fn check(
     Ok(ImageCheck { offset, len, jffs2: true, ..ImageCheck::bare(found, checked) })
 }
 
-/// Tells the nodes of the other byte order or magic number, which Linux leaves out as well: to it they are dirty bytes. Nothing says whether they are of
-/// this filesystem.
+/// Reports nodes of the other byte order or magic number, which Linux also ignores: it counts them as dirty bytes. It
+/// is unknown whether they belong to this filesystem.
 fn note_foreign(counts: &Counts, origin: &Origin, report: &mut CheckReport) {
     let Some(first) = counts.first_foreign else { return };
     let what = format!(
@@ -127,7 +127,7 @@ fn note_foreign(counts: &Counts, origin: &Origin, report: &mut CheckReport) {
     report.add(finding);
 }
 
-/// Notes directories that a mount leaves out because no name leads to them, where they may have been removed.
+/// Adds notes about directories without a name, which a mount ignores. They may have been removed.
 fn note_nameless(fs: &FileJffs2, report: &mut CheckReport) {
     let is_told = fs.damaged_nodes().iter().any(|damage| matches!(damage.fault, Fault::NoName { .. }));
     let counts = fs.counts();
@@ -140,7 +140,7 @@ fn note_nameless(fs: &FileJffs2, report: &mut CheckReport) {
     report.add(Finding::new(Layer::Jffs2, Severity::Note, Structure::Directory, what, consequence));
 }
 
-/// Notes an image that goes on where another one ends; it is not damaged.
+/// Adds a note about an incremental image, which continues another image and is not damaged.
 fn note_base(counts: &Counts, report: &mut CheckReport) {
     let Some(last) = counts.base_inodes else { return };
     let what = format!("inodes up to {last} are of another image, the base of this incremental one");
@@ -148,7 +148,8 @@ fn note_base(counts: &Counts, report: &mut CheckReport) {
     report.add(Finding::new(Layer::Jffs2, Severity::Note, Structure::Filesystem, what, consequence));
 }
 
-/// Notes what stands around the image in its file. Nothing tells whether it is other data, or has overwritten nodes.
+/// Adds notes about data around the image in its file. It is unknown whether this is other data, or has overwritten
+/// nodes.
 fn note_around(
     image: &Image,
     found: &ImageLocation,
@@ -179,7 +180,8 @@ fn note_around(
     Ok(())
 }
 
-/// Notes blocks of a dump with OOB that are marked bad and have good nodes: those of one that is marked by mistake are missing.
+/// Adds notes about blocks of a dump with OOB that are marked bad and contain good nodes. The nodes of a block that
+/// is marked by mistake are missing.
 fn note_bad(
     image: &Image,
     found: &ImageLocation,
@@ -220,7 +222,7 @@ fn good_nodes(block: &[u8], endian: Endian) -> u64 {
     pieces(block, endian).filter(|(_, piece)| is_good(piece)).count() as u64
 }
 
-/// A name whose newest node cannot stay as it is.
+/// A name whose newest node must be changed.
 #[derive(Clone, Debug)]
 pub(super) struct WrongName {
     /// Inode of the directory.
@@ -232,31 +234,32 @@ pub(super) struct WrongName {
 /// Fault of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameFault {
-    /// Nothing of what it leads to can be read.
+    /// No part of its file can be read.
     Lost,
-    /// It is a second name of a directory, or leads back to one that it is in, or too deep.
+    /// The name is a second name of a directory, leads back to a parent directory, or is too deep.
     Again,
-    /// It tells another type of file than this one, as a dirent has it.
+    /// The dirent states another file type than this one.
     Type(u8),
 }
 
-/// Losses of a filesystem, and names that lead nowhere.
+/// Losses of a filesystem, and names without a file.
 pub(super) struct Survey {
     pub(super) losses: Vec<Loss>,
     pub(super) names: Vec<WrongName>,
     pub(super) gaps: Gaps,
 }
 
-/// Parts of files that no node has, by inode.
+/// Ranges of files that no node covers, by inode.
 pub(super) type Gaps = BTreeMap<u32, Vec<Range<u64>>>;
 
-/// Reads all files; what is missing is listed once for each file.
+/// Reads all files. Missing data is reported once per file.
 pub(super) fn survey(fs: &mut FileJffs2, origin: &Origin) -> Survey {
     let mut report = CheckReport::default();
     let mut check = Check::new(fs, origin, &mut report);
     check.run(&mut VolumeCheck::bare());
     let (names, gaps) = (check.wrong, check.gaps);
-    // Nothing is lost of a target that only Linux refuses, nor where only a type, a mark, versions or a summary are written anew.
+    // A target that only Linux refuses is no loss. Types, marks, versions and summaries that are written again are no
+    // losses either.
     let is_kept = |finding: &Finding| {
         use Structure::{LongName, Mark, Summary, SymbolicLink, Type, Version};
         matches!(finding.structure, SymbolicLink | LongName | Type | Mark | Version | Summary)
@@ -282,15 +285,15 @@ pub(super) fn survey(fs: &mut FileJffs2, origin: &Origin) -> Survey {
 
 struct Check<'c> {
     fs: &'c mut FileJffs2,
-    /// Damage that has its finding.
+    /// Number of damages that were already reported.
     reported: usize,
     origin: &'c Origin,
     report: &'c mut CheckReport,
-    /// Names that cannot stay as they are.
+    /// Names that must be changed.
     wrong: Vec<WrongName>,
-    /// Parts of files that no node has, by inode.
+    /// Ranges of files that no node covers, by inode.
     gaps: Gaps,
-    /// Findings of inodes, by their place in the report: each name goes to them.
+    /// Indices of the findings about each inode in the report; each name of the inode is added to them.
     of_inodes: BTreeMap<u32, Vec<usize>>,
 }
 
@@ -315,7 +318,7 @@ impl<'c> Check<'c> {
         while let Some(directory) = walk.next(self.fs) {
             let directory = match directory {
                 Ok(directory) => directory,
-                // What is no directory has a name of another type, which is told.
+                // A file that is no directory has a name with a wrong type, which is reported.
                 Err((_, WalkError::Unreadable(Error::NotDirectory))) => continue,
                 Err((path, error)) => {
                     self.add_unreadable(Structure::Directory, &error.to_string(), show_path(&path));
@@ -349,7 +352,7 @@ impl<'c> Check<'c> {
                         self.report_gaps(entry.inode, &path);
                     }
                     Ok(_) => {}
-                    // The walk comes to directories by itself.
+                    // The walk enters directories itself.
                     Err(_) if entry.file_type == FileType::Directory => {}
                     Err(error) => {
                         if is_first {
@@ -369,14 +372,14 @@ impl<'c> Check<'c> {
         self.report_new_damage(None);
     }
 
-    /// Gives the findings of an inode another of its names.
+    /// Adds another name of an inode to its findings.
     fn name(&mut self, inode: u32, path: &str) {
         for &number in self.of_inodes.get(&inode).into_iter().flatten() {
             self.report.findings[number].name_paths(std::iter::once(path.to_owned()));
         }
     }
 
-    /// Makes a finding of a name that tells another type of file than its inode.
+    /// Reports a name whose type differs from the type of its inode.
     fn check_type(&mut self, directory: u32, entry: &DirEntry, path: &str) {
         let Ok(Attributes { file_type, mode, .. }) = self.fs.attributes(entry.inode) else { return };
         if file_type != entry.file_type {
@@ -387,7 +390,7 @@ impl<'c> Check<'c> {
         }
     }
 
-    /// Makes findings of parts of a file that no node has, and of a target that Linux refuses.
+    /// Reports ranges of a file that no node covers, and a link target that Linux refuses.
     fn report_gaps(&mut self, inode: u32, path: &str) {
         match self.fs.attributes(inode) {
             Ok(Attributes { file_type: FileType::Regular, .. }) => {
@@ -400,7 +403,7 @@ impl<'c> Check<'c> {
             }
             Ok(Attributes { file_type: FileType::Symlink, size, .. }) if size > TARGET_MAX as u64 => {
                 let what = format!("target of {size} bytes: Linux's JFFS2 has at most {TARGET_MAX}");
-                // Nothing is damaged: makers of images write it, and it is read here.
+                // This is no damage: image builders write such targets, and floatgate reads them.
                 self.add(Structure::SymbolicLink, Severity::Note, what, "Linux does not open it", path);
             }
             Ok(Attributes { file_type: FileType::Symlink, .. })
@@ -432,7 +435,7 @@ impl<'c> Check<'c> {
         self.report.add(finding);
     }
 
-    /// Reads all that a file has; its bytes, or nothing of a directory.
+    /// Reads all data of a file. Returns the number of bytes; `None` for a directory.
     fn read(&mut self, inode: u32) -> Result<Option<u64>, Error> {
         let attributes = self.fs.attributes(inode)?;
         match attributes.file_type {
@@ -461,7 +464,7 @@ impl<'c> Check<'c> {
         Ok(Some(0))
     }
 
-    /// Remembers the name of a file of which no node is good, or of a symbolic link whose target is not.
+    /// Records the name of a file without good nodes, or of a symbolic link without a good target.
     fn record_lost_name(&mut self, directory: u32, name: &[u8], error: &Error) {
         let inode = self.fs.lookup(directory, name);
         let is_lost = match inode.and_then(|inode| self.fs.attributes(inode)) {
@@ -473,7 +476,7 @@ impl<'c> Check<'c> {
         }
     }
 
-    /// Remembers the name of a directory that is not entered.
+    /// Records the name of a directory that cannot be entered.
     fn record_lost_directory(&mut self, path: &[Vec<u8>], error: &WalkError) {
         let fault = match error {
             WalkError::Refused(Refused::Again | Refused::TooDeep(_)) => NameFault::Again,
@@ -494,7 +497,7 @@ impl<'c> Check<'c> {
         self.report.add(finding);
     }
 
-    /// Makes findings of the damage that was met since the last call, by a file or while mounting.
+    /// Reports the damage found since the last call, in a file or during the mount.
     fn report_new_damage(&mut self, path: Option<&str>) {
         let new: Vec<_> = self.fs.damaged_nodes()[self.reported..].to_vec();
         self.reported += new.len();
@@ -535,7 +538,7 @@ impl<'c> Check<'c> {
     }
 }
 
-/// The structure that is damaged.
+/// Kind of the damaged structure.
 const fn structure(damage: &Damage) -> Structure {
     match damage.fault {
         Fault::Missing { .. } => Structure::Inodes,

@@ -1,4 +1,4 @@
-//! Where a JFFS2 is in a file: stretches of nodes whose headers are good.
+//! Search for JFFS2 in a file: stretches of nodes with good headers.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,35 +18,36 @@ use crate::ImageError;
 use crate::format::location::{Content, ImageLocation};
 use crate::pages::{FlashSizes, PageShape};
 
-/// Bytes of a file that are looked at together.
+/// Number of bytes of a file that are examined at a time.
 const CHUNK: usize = 4 << 20;
 
-/// Largest eraseblock that is believed where it is stated, bytes: several chips side by side.
+/// Size of the largest eraseblock that the user may state, bytes: several chips in parallel.
 const STATED_MAX: u64 = 64 << 20;
 
-/// Nodes that an image has at least. One alone can be anything that looks like one.
+/// Smallest number of nodes of an image. A single match may be other data.
 const NODES_MIN: u64 = 2;
 
-/// Bytes between nodes that are looked at together.
+/// Size of a piece of the data between nodes that is examined at a time, bytes.
 const PIECE: usize = 1 << 16;
 
-/// Nodes and clean markers that are looked at for the pages of a dump with OOB.
+/// Largest number of nodes and clean markers that are examined to find the pages of a dump with OOB.
 const PLACES: usize = 1 << 11;
 
-/// Bytes behind a chunk that are looked at, too: the length of a dirent, the longest node that identifies a
+/// Number of bytes after a chunk that are also examined: the length of a dirent, the longest node that identifies a
 /// filesystem.
 const OVERLAP: usize = 40 + 255;
 
-/// Nodes that are remembered to tell filesystems apart: more than a flash of 1 GiB has of files.
+/// Largest number of nodes that are stored to distinguish filesystems. It exceeds the number of files of a flash of 1
+/// GiB.
 const REMEMBERED: usize = 1 << 22;
 
-/// Most filesystems of one byte order, one behind the other, that are distinguished.
+/// Largest number of consecutive filesystems of one byte order that are distinguished.
 const BORDERS_MAX: usize = 64;
 
-/// Which node of its filesystem a node is: true for names, inode, version.
+/// Key of a node in its filesystem: true for a name, inode, version.
 type Key = (bool, u32, u32);
 
-/// Which node of its filesystem a node is, and a hash of what it says: of inodes and names whose CRCs are good, and that count.
+/// Key of a node in its filesystem, and a hash of its contents, for valid nodes of inodes and names with good CRCs.
 fn identity(header: &Header, bytes: &[u8], endian: Endian) -> Option<(Key, u64)> {
     let node = bytes.get(..header.len as usize);
     let (key, content) = match header.node_type {
@@ -67,11 +68,12 @@ fn identity(header: &Header, bytes: &[u8], endian: Endian) -> Option<(Key, u64)>
     Some((key, hasher.finish()))
 }
 
-/// Looks for filesystems: stretches of nodes, whose data are not looked at: a file in a JFFS2 may hold another one. `pages` are those that the
-/// OOB was taken out of; otherwise a dump with OOB is looked for, too. `sizes` are those of the flash that were stated.
+/// Searches for filesystems: stretches of nodes. Data of nodes is not searched, because a file in a JFFS2 may contain
+/// another JFFS2. `pages` are the pages from which OOB was removed; without them, dumps with OOB are also searched.
+/// `sizes` are the sizes of the flash that the user states.
 ///
 /// # Errors
-/// The file cannot be read; nodes contradict the size.
+/// The file cannot be read, or nodes contradict the stated size.
 pub(crate) fn find(
     store: &mut dyn Store,
     pages: Option<PageShape>,
@@ -92,7 +94,7 @@ pub(crate) fn find(
         let new =
             search.stretches.iter().filter_map(Stretch::border).filter(|border| !borders.contains(border));
         let new: Vec<u64> = new.collect();
-        // Blocks that the OOB marks bad may hold anything.
+        // Blocks that the OOB marks as bad may contain any data.
         if pages.is_some() || new.is_empty() || borders.len() + new.len() > BORDERS_MAX {
             break search;
         }
@@ -108,7 +110,7 @@ pub(crate) fn find(
     leave_unstated(&mut all)?;
     for stretch in all.iter().filter(|stretch| !stretch.is_left_over(&all)) {
         let ends = all.iter().map(|other| other.end);
-        // The last eraseblock of the one before goes on behind its last node.
+        // The last eraseblock of the previous image continues after its last node.
         let ends = ends.chain(found.iter().map(|other| other.offset + other.len));
         let before = ends.filter(|&end| end <= stretch.start).max();
         let mut one = stretch.found(before.unwrap_or(0), pages);
@@ -120,7 +122,7 @@ pub(crate) fn find(
     Ok(found)
 }
 
-/// Clears the stated size where nodes contradict it, if it can be the size of another filesystem.
+/// Clears the stated size for a stretch whose nodes contradict it, if the size may belong to another filesystem.
 fn leave_unstated(all: &mut [Stretch]) -> Result<(), ImageError> {
     let own: Vec<&Stretch> = all.iter().filter(|stretch| !stretch.is_left_over(all)).collect();
     if own.iter().all(|stretch| stretch.require_stated().is_err()) {
@@ -134,7 +136,8 @@ fn leave_unstated(all: &mut [Stretch]) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// The filesystem that begins with a node at a byte of a file, whatever stands before it; `None` if none does. As [`find`] otherwise.
+/// Filesystem that begins with a node at this offset of a file; data before it is ignored. `None` if no filesystem
+/// begins there. Otherwise as [`find`].
 ///
 /// # Errors
 /// The file cannot be read.
@@ -151,29 +154,29 @@ pub(crate) fn find_at(
     Ok(stretch.map(|stretch| stretch.found(at, pages)))
 }
 
-/// A search for nodes of both byte orders.
+/// Search for nodes of both byte orders.
 #[derive(Default)]
 struct Search {
-    /// In the order in which they begin; those of one byte order do not overlap.
+    /// Stretches in the order of their starts; stretches of one byte order do not overlap.
     stretches: Vec<Stretch>,
-    /// The last stretch of each byte order and magic number.
+    /// Index of the last stretch of each byte order and magic number.
     last: [Option<usize>; Endian::ALL.len()],
-    /// The first nodes of all, and the first bytes of clean markers as they stand in the OOB.
+    /// First nodes of all stretches, and offsets of clean markers in the form that they have in the OOB.
     first: Vec<LocatedNode>,
     markers: Vec<u64>,
-    /// Byte behind the last node.
+    /// End of the last node.
     next: u64,
-    /// Byte behind a node that others stand in, and that is damaged.
+    /// End of a damaged node that contains other nodes.
     expected: Option<u64>,
-    /// Bytes where another filesystem begins.
+    /// Offsets at which another filesystem begins.
     borders: Vec<u64>,
-    /// The size of eraseblocks that was stated, if any.
+    /// Size of eraseblocks that the user states.
     stated: Option<u64>,
-    /// Where the nodes of each stretch stand that tell filesystems apart, and what they say.
+    /// Offset and hash of each node that distinguishes filesystems, by stretch and key.
     seen: HashMap<(usize, Key), (u64, u64)>,
 }
 
-/// A node that was found: what tells it apart from others.
+/// A node that was found: offset, header, byte order, and its key with its hash.
 type Hit = (u64, Header, Endian, Option<(Key, u64)>);
 
 impl Search {
@@ -221,7 +224,7 @@ impl Search {
         Ok(())
     }
 
-    /// Looks for a rival of a node in its stretch.
+    /// Searches the stretch of a node for another node with the same key.
     fn compare(&mut self, stretch: usize, key: Key, (at, content): (u64, u64)) {
         if self.seen.len() >= REMEMBERED {
             return;
@@ -240,7 +243,7 @@ impl Search {
         rivals.nodes.push(at);
     }
 
-    /// Takes in a node; the stretch that it is in. Nodes of another byte order or magic do not end a stretch, as long as they are not too many.
+    /// Adds a node. Returns its stretch. A few nodes of another byte order or magic number do not end a stretch.
     fn add(
         &mut self,
         store: &mut dyn Store,
@@ -275,7 +278,8 @@ impl Search {
     }
 }
 
-/// The size of eraseblocks that a summary states: the marker in its last bytes, which are those of an eraseblock, has its place there.
+/// Size of eraseblocks that a summary implies. The marker in its last bytes, which are also the last bytes of the
+/// eraseblock, contains the position of the summary.
 fn size_by_summary(
     store: &mut dyn Store,
     at: u64,
@@ -294,7 +298,7 @@ fn size_by_summary(
     Ok(size)
 }
 
-/// A dump in pages with OOB, if the first nodes and clean markers of a file tell one.
+/// Layout of a dump in pages with OOB, if the first nodes and clean markers of a file imply one.
 fn with_oob(nodes: &[LocatedNode], markers: &[u64], size: u64, sizes: &FlashSizes) -> Option<ImageLocation> {
     let (pages, origin) = pages::find(nodes, markers, sizes)?;
     let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
@@ -306,8 +310,8 @@ fn with_oob(nodes: &[LocatedNode], markers: &[u64], size: u64, sizes: &FlashSize
     Some(ImageLocation { pages: Some(pages), ..found })
 }
 
-/// Bytes between two nodes that hold something else than erased flash, counted by pieces. Nodes with more than [`GAP`] between them are of
-/// different filesystems.
+/// Number of bytes between two nodes that are not erased, counted in pieces. Nodes with more than [`GAP`] such bytes
+/// between them belong to different filesystems.
 fn filled(store: &mut dyn Store, end: u64, at: u64) -> Result<u64, ImageError> {
     let mut buffer = vec![0; usize::try_from(at - end).unwrap_or(PIECE).min(PIECE)];
     let mut filled = 0;
@@ -315,7 +319,7 @@ fn filled(store: &mut dyn Store, end: u64, at: u64) -> Result<u64, ImageError> {
         let len = usize::try_from(at - start).unwrap_or(usize::MAX).min(buffer.len());
         let piece = &mut buffer[..len];
         store.read_at(start, piece).map_err(ImageError::Store)?;
-        // What is too short for a padding node is filled with zeros.
+        // A space that is too small for a padding node is filled with zeros.
         let is_padding = at - end <= ZERO_FILL as u64 && piece.iter().all(|&byte| byte == 0);
         filled += if is_padding || piece.iter().all(|&byte| byte == 0xFF) { 0 } else { len as u64 };
         if filled > GAP {
@@ -325,7 +329,8 @@ fn filled(store: &mut dyn Store, end: u64, at: u64) -> Result<u64, ImageError> {
     Ok(filled)
 }
 
-/// True for a damaged node in which others begin, and none at its end: bytes of it are missing. `hits` begin with it.
+/// True for a damaged node that contains the start of other nodes, and no node begins at its end: bytes of the node
+/// are missing. `hits` begins with this node.
 fn is_cut_short(store: &mut dyn Store, hits: &[Hit]) -> Result<bool, ImageError> {
     let [(at, header, endian, _), others @ ..] = hits else { return Ok(false) };
     let end = at + header.padded_len();

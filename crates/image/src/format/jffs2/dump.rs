@@ -1,4 +1,4 @@
-//! Nodes, a line each or field by field, and whether each is still in use.
+//! Dump of nodes, as one line each or field by field, with the state of each node.
 
 use std::fmt::Debug;
 
@@ -18,10 +18,10 @@ use crate::image::Origin;
 use crate::report::{DumpTarget, Dumped, hex};
 use crate::words::{count, show_name};
 
-/// Finds the nodes that are wanted.
+/// Finds the selected nodes.
 ///
 /// # Errors
-/// The file cannot be read; they are not there; something is wanted that JFFS2 does not have.
+/// The file cannot be read, the nodes do not exist, or the selection does not apply to JFFS2.
 pub(crate) fn dump(
     store: Box<dyn Store>,
     again: Box<dyn Store>,
@@ -60,19 +60,19 @@ pub(crate) fn dump(
     Ok(listing.all)
 }
 
-/// Has all files read, so that it is known which of their nodes are replaced.
+/// Reads all files, so that the replaced nodes are known.
 pub(super) fn checked(mut fs: FileJffs2) -> Result<FileJffs2, ImageError> {
     while fs.check_next()? {}
     Ok(fs)
 }
 
-/// Nodes that are wanted.
+/// Selection of nodes.
 enum Chosen {
     All,
     Eraseblock(u32),
-    /// Those of an inode, or of them those with data of these bytes of the file.
+    /// Nodes of an inode, or only the nodes with the data at this offset of the file.
     Inode(u32, Option<u64>),
-    /// Those of a name in a directory.
+    /// Nodes of a name in a directory.
     Name(u32, Vec<u8>),
 }
 
@@ -152,7 +152,7 @@ impl Listing {
         };
         dumped.at = Some(origin.file_byte(at));
         if matches!(self.wanted, Chosen::All) {
-            // Hexadecimal digits of a whole image are for nobody.
+            // The hexadecimal digits of a whole image are omitted.
             dumped.payload = String::new();
         }
         dumped.line = line(&dumped, node_type);
@@ -170,7 +170,7 @@ impl Listing {
         }
     }
 
-    /// Says if a node counts.
+    /// Sets the state of a node: valid or obsolete.
     fn set_state(&self, dumped: &mut Dumped, header: &Header, at: u64) {
         let has_state =
             matches!(header.node_type, NodeType::Inode | NodeType::Dirent | NodeType::Xattr | NodeType::Xref);
@@ -187,7 +187,7 @@ fn of_unknown(bytes: &[u8], damage: &MediaError) -> Dumped {
     dumped
 }
 
-/// The node that begins with these bytes, if it is one of JFFS2.
+/// Dump of the node that begins with these bytes; `None` if this is no node of JFFS2.
 pub(crate) fn of_node(bytes: &[u8]) -> Option<Dumped> {
     let endian = Endian::of_magic(bytes)?;
     let header = match Header::parse(bytes, endian) {
@@ -218,7 +218,7 @@ fn of_parsed(header: &Header, node: &[u8], body: &Result<Body<'_>, MediaError>, 
     dumped
 }
 
-/// Adds the fields of a node; their bytes.
+/// Adds the fields of a node. Returns their number of bytes.
 fn fields_of(body: &Body<'_>, dumped: &mut Dumped) -> usize {
     let mut add = |offset: usize, name: &'static str, value: &dyn Debug| dumped.add(offset, name, value);
     match body {
@@ -258,7 +258,7 @@ fn kind(node_type: NodeType) -> &'static str {
     }
 }
 
-/// A node in a line: its place, its length, and what it says.
+/// Line about a node: offset, length, and main fields.
 fn line(dumped: &Dumped, node_type: Option<NodeType>) -> String {
     let field = |name: &str| {
         let field = dumped.fields.iter().find(|field| field.name == name);

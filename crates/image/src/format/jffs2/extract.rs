@@ -1,4 +1,4 @@
-//! The files of a JFFS2 for an extraction, as they are or were at a moment.
+//! Files of a JFFS2 for an extraction, in their current or an earlier state.
 
 use super::around::{around, overwritten};
 use super::history::{self, Mounted};
@@ -13,17 +13,17 @@ use crate::image::{Image, Origin};
 use crate::part::Part;
 use crate::report::{At, Loss};
 
-/// A mounted filesystem, and its place in the file.
+/// A mounted filesystem, with its offset in the file.
 pub(super) struct Files {
     mounted: Mounted,
     origin: Origin,
 }
 
 impl Files {
-    /// The files as they are.
+    /// Files in their current state.
     ///
     /// # Errors
-    /// No part of the image can be mounted; the file cannot be read.
+    /// No part of the image can be mounted, or the file cannot be read.
     pub(super) fn open(image: &Image, found: &ImageLocation, shape: &Jffs2Shape) -> Result<Self, ImageError> {
         let mut fs = mount(image.store()?, found, shape)?;
         let mut losses = losses(&mut fs, "have no node");
@@ -33,10 +33,10 @@ impl Files {
         Ok(Self { mounted, origin: image.origin(found) })
     }
 
-    /// The files as they were at a moment.
+    /// Files in the state at a point in time.
     ///
     /// # Errors
-    /// A moment of another format, or none of which nodes are left; the file cannot be read.
+    /// A point in time of another format, or one without remaining nodes; the file cannot be read.
     pub(super) fn at(
         image: &Image,
         found: &ImageLocation,
@@ -47,7 +47,7 @@ impl Files {
     }
 }
 
-/// Bytes around the nodes of a JFFS2 that may have been nodes.
+/// Bytes around the nodes of a JFFS2 that may be former nodes.
 fn beside(
     image: &Image,
     found: &ImageLocation,

@@ -1,4 +1,4 @@
-//! Demands of the flash on a JFFS2.
+//! Requirements of the flash for a JFFS2.
 
 use floatgate_stack::ubifs::Severity;
 
@@ -8,7 +8,7 @@ use crate::format::ubi::fit::TargetFlash;
 use crate::report::{Finding, Layer, Structure};
 use crate::words::count;
 
-/// Findings on a JFFS2 of `len` bytes, where it does not fit the flash.
+/// Findings about a JFFS2 of `len` bytes that does not fit the flash.
 pub(crate) fn of_image(own: &Jffs2Shape, len: u64, flash: &TargetFlash) -> Vec<Finding> {
     let finding = |severity, what, consequence: &str| {
         vec![Finding::new(Layer::Jffs2, severity, Structure::Image, what, consequence)]
@@ -21,7 +21,8 @@ pub(crate) fn of_image(own: &Jffs2Shape, len: u64, flash: &TargetFlash) -> Vec<F
     of_len(len, flash)
 }
 
-/// Findings on a JFFS2 of `len` bytes that the flash cannot hold, or not with its worst number of bad blocks.
+/// Findings about a JFFS2 of `len` bytes that is too large for the flash, or too large with its largest number of bad
+/// blocks.
 pub(crate) fn of_len(len: u64, flash: &TargetFlash) -> Vec<Finding> {
     let finding = |severity, what, consequence: &str| {
         vec![Finding::new(Layer::Jffs2, severity, Structure::Image, what, consequence)]

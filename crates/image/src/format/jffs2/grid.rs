@@ -1,36 +1,37 @@
-//! Sizes of eraseblocks and boundaries between them, as places of nodes tell them.
+//! Sizes and boundaries of eraseblocks, derived from the offsets of nodes.
 
 use floatgate_media::jffs2::NODE_ALIGN;
 
-/// Longest stretch between two nodes that may hold something else than erased flash: what damage leaves.
+/// Largest number of bytes between two nodes of a filesystem that are not erased, as damage leaves them.
 pub(super) const GAP: u64 = 1 << 20;
 
-/// Eraseblocks are powers of two between these, bytes; the last is the default of `mkfs.jffs2`, taken where
-/// nodes do not imply a size.
+/// Smallest and largest size of eraseblocks, powers of two in bytes. The largest is the default of `mkfs.jffs2`, and
+/// is used if nodes do not imply a size.
 pub(super) const ERASE_MIN: u64 = 4 << 10;
 pub(super) const ERASE_MAX: u64 = 4 << 20;
 pub(super) const ERASE_USUAL: u64 = 64 << 10;
 
-/// Bytes that an eraseblock may leave unused behind its last node: those of the longest node, and of a page.
+/// Largest unused space after the last node of an eraseblock, bytes: the size of the longest node, and of a page.
 pub(super) const UNUSED_MAX: u64 = 12 << 10;
 
-/// Boundaries between eraseblocks that no node crosses, of which two are no chance: nodes lie side by side.
+/// Number of boundaries between adjacent nodes that no node crosses, from which a size of eraseblocks is no
+/// coincidence.
 const BOUNDARIES_MIN: u32 = 2;
 
-/// Number of such boundaries that count more than clean markers and summaries.
+/// Number of such boundaries that is stronger evidence than clean markers and summaries.
 const BOUNDARIES_SURE: u32 = 5;
 
-/// Eraseblocks as they could lie: a byte of the file where one begins, and what nodes say of each size.
+/// Possible eraseblocks: the offset of the first, and the evidence of nodes for each size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
     pub(super) origin: u64,
-    /// Sizes of eraseblocks that no node crosses, as bits of their logarithm.
+    /// Sizes of eraseblocks whose boundaries no node crosses; bit n stands for the size 2^n.
     possible: u32,
-    /// For each size by its logarithm, boundaries with nodes on both sides that none crosses.
+    /// For each size, by its logarithm: number of boundaries with nodes on both sides that no node crosses.
     kept: [u32; 32],
-    /// The size that was stated, if any.
+    /// Size that the user states.
     stated: Option<u64>,
-    /// First byte of the first node that crosses a boundary of that size.
+    /// Start of the first node that crosses a boundary of the stated size.
     pub(super) crossing: Option<u64>,
 }
 
@@ -39,8 +40,9 @@ impl Grid {
         Self { origin, possible: u32::MAX, kept: [0; 32], stated, crossing: None }
     }
 
-    /// Takes in a node between two bytes of the file; the one before it ended at `before`. What fills up a page or an eraseblock, or what a repair has left
-    /// of damage, does not tell where others begin: `is_padding`.
+    /// Adds the evidence of a node with its start and end; the previous node ended at `before`. `is_padding` is true
+    /// for nodes that fill a page or an eraseblock, or that a repair wrote over damage. Their ends do not show where
+    /// other nodes begin.
     pub(super) fn add(&mut self, before: u64, (at, end): (u64, u64), is_padding: bool) {
         let Some(first) = at.checked_sub(self.origin) else { return };
         let last = end - 1 - self.origin;
@@ -58,7 +60,7 @@ impl Grid {
             if is_padding {
                 continue;
             }
-            // Behind a gap it is no chance, either.
+            // After a gap such a position is no coincidence either.
             let is_behind_gap =
                 first.is_multiple_of(size) && before.is_some_and(|last| first - last > u64::from(NODE_ALIGN));
             self.kept[bit as usize] += match (is_near, is_behind_gap) {
@@ -75,7 +77,7 @@ impl Grid {
         }
     }
 
-    /// The size that clean markers and summaries tell, or the smallest that enough nodes keep to.
+    /// Size that clean markers and summaries imply, or the smallest size with enough boundaries.
     pub(super) fn erase_bytes(&self, told: Option<u64>) -> Option<u64> {
         let fits = |size: &u64| (ERASE_MIN..=ERASE_MAX).contains(size) && self.is_possible(*size);
         let kept = |least: u32| {
@@ -83,19 +85,19 @@ impl Grid {
             sizes().find(|size| fits(size) && enough(size))
         };
         match (told.filter(fits), kept(BOUNDARIES_SURE)) {
-            // Of some markers nothing may be left.
+            // A part of the markers may be lost.
             (Some(told), Some(kept)) => Some(told.min(kept)),
             (told, _) => told.or_else(|| kept(BOUNDARIES_MIN)),
         }
     }
 }
 
-/// Places of which each begins an eraseblock, or each ends one.
+/// Offsets that are all starts, or all ends, of eraseblocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marks {
     pub(super) first: Option<u64>,
     pub(super) count: u32,
-    /// Distances of the others from the first, all their bits.
+    /// Bitwise OR of the distances of all offsets from the first.
     apart: u64,
 }
 
@@ -105,18 +107,18 @@ impl Marks {
         self.apart |= at - *self.first.get_or_insert(at);
     }
 
-    /// The largest power of two that divides all distances.
+    /// Largest power of two that divides all distances.
     pub(super) fn erase_bytes(&self) -> Option<u64> {
         power_of_two_in(self.apart)
     }
 }
 
-/// The largest power of two that divides a number that is not 0.
+/// Largest power of two that divides a number other than 0.
 pub(super) fn power_of_two_in(bytes: u64) -> Option<u64> {
     (bytes > 0).then(|| 1 << bytes.trailing_zeros())
 }
 
-/// Sizes of eraseblocks, the smallest first.
+/// Sizes of eraseblocks in ascending order.
 pub(crate) fn sizes() -> impl Iterator<Item = u64> {
     (ERASE_MIN.trailing_zeros()..=ERASE_MAX.trailing_zeros()).map(|bits| 1 << bits)
 }

@@ -1,7 +1,7 @@
-//! Nodes of a JFFS2 that are still there, and its files at an earlier moment.
+//! Remaining nodes of a JFFS2, and its files at an earlier point in time.
 //!
-//! An earlier moment is mounted like the image itself: in what is read, nodes that came later are marked obsolete, and those that
-//! are marked and belong to it are not.
+//! An earlier point in time is mounted like the image itself. In the data that the mount reads, later nodes are
+//! marked obsolete, and the marks of nodes that were valid at this time are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,10 +23,10 @@ use crate::words::{count, show_name, show_path};
 /// A node of an inode or a name.
 #[derive(Clone, Debug)]
 struct Node {
-    /// First byte in the filesystem.
+    /// Offset in the filesystem.
     at: u64,
     header: Header,
-    /// The inode whose versions it counts in: of a name the directory.
+    /// Inode to whose versions the node belongs; for a name the directory.
     owner: u32,
     version: u32,
     /// Time of the change, seconds since 1970.
@@ -41,17 +41,17 @@ enum NodeContent {
         bytes: u32,
         data: Option<(u64, u64)>,
     },
-    /// The inode is 0 when the name was removed.
+    /// A name; its inode is 0 if the name was removed.
     Name {
         name: Vec<u8>,
         inode: u32,
     },
 }
 
-/// A node of an extended attribute, or one that gives it to an inode.
+/// A node of an extended attribute, or a node that assigns an attribute to an inode.
 #[derive(Clone, Debug)]
 struct XattrRecord {
-    /// First byte in the filesystem.
+    /// Offset in the filesystem.
     at: u64,
     obsolete: bool,
     xid: u32,
@@ -64,7 +64,7 @@ enum XattrContent {
     Reference { inode: u32, is_deleted: bool },
 }
 
-/// All good nodes, as they stand on the flash.
+/// All good nodes, in the order of the flash.
 #[derive(Debug, Default)]
 struct Nodes {
     /// Nodes of inodes and names.
@@ -124,10 +124,10 @@ impl Nodes {
     }
 }
 
-/// Extended attributes by their numbers.
+/// Extended attributes, by their IDs.
 #[derive(Debug, Default)]
 struct Attributes {
-    /// Version, and name and length in words, of the newest value.
+    /// Version, name and length (as text) of the newest value.
     values: BTreeMap<u32, (u32, String)>,
     /// An inode that has the attribute.
     owners: BTreeMap<u32, u32>,
@@ -152,8 +152,8 @@ impl Attributes {
         all
     }
 
-    /// Describes an attribute that an inode has or has lost, or an older value of one; the newest value is
-    /// listed where it is given to an inode.
+    /// Describes an attribute that an inode has or had, or an older value of an attribute. The newest value is listed
+    /// at the node that assigns it to an inode.
     fn describe(&self, record: &XattrRecord, names: &LastNames) -> Option<Revision> {
         let newest = self.values.get(&record.xid);
         let owner = self.owners.get(&record.xid);
@@ -190,8 +190,8 @@ impl Attributes {
     }
 }
 
-/// Lists the nodes in the order of their times, those of an inode in the order of their versions; then extended attributes, which have neither, in
-/// the order of the flash.
+/// Lists the nodes in the order of their times, and the nodes of an inode in the order of their versions. Extended
+/// attributes have no time and no such version; they follow in the order of the flash.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -249,18 +249,19 @@ fn describe(node: &Node, names: &LastNames) -> Revision {
     Revision { at, inode: node.owner, path, time, change, what, live: false, byte: None }
 }
 
-/// A filesystem as it was at a moment.
+/// Filesystem in the state at a point in time.
 pub(crate) struct Mounted {
     pub(crate) fs: FileJffs2,
-    /// Parts of files that are not there any more.
+    /// Parts of files that are no longer on the flash.
     pub(crate) losses: Vec<Loss>,
     pub(crate) notes: Vec<String>,
 }
 
-/// Mounts the filesystem as it was at a moment; the parts of files that are not there any more are listed.
+/// Mounts the filesystem in the state at a point in time, and lists the parts of files that are no longer on the
+/// flash.
 ///
 /// # Errors
-/// A moment of another format, a node that is not there, a time before all nodes; the file cannot be read.
+/// A point in time of another format, a missing node, or a time before all nodes; the file cannot be read.
 pub(crate) fn at(
     image: &Image,
     found: &ImageLocation,
@@ -289,7 +290,8 @@ pub(crate) fn at(
     Ok(Mounted { fs, losses, notes })
 }
 
-/// Directories that are there again, but without their names, which were removed first: the moment is not one of theirs.
+/// Notes about directories that exist again, but without their names, which were removed first. The point in time is
+/// then in the middle of their removal.
 fn emptied(fs: &mut FileJffs2, now: &mut FileJffs2, nodes: &[Node]) -> Vec<String> {
     let mut last_name: BTreeMap<u32, u32> = BTreeMap::new();
     for node in nodes.iter().filter(|node| matches!(node.content, NodeContent::Name { inode: 1.., .. })) {
@@ -311,12 +313,14 @@ fn emptied(fs: &mut FileJffs2, now: &mut FileJffs2, nodes: &[Node]) -> Vec<Strin
     notes
 }
 
-/// The nodes that count at a moment, by number, where it is not left as the image has it.
+/// Changed states of nodes at a point in time, by number: true for a valid node. All other nodes keep their state in
+/// the image.
 #[derive(Debug, Default)]
 struct Past(BTreeMap<usize, bool>);
 
 impl Past {
-    /// Clocks go back, where none runs on without power: a node of an inode is not older than those of lower versions.
+    /// Nodes that are valid at a time. A clock without power restarts at an earlier time, so a node of an inode is
+    /// not older than the nodes with lower versions.
     fn of_time(nodes: &[Node], seconds: i64) -> Result<Self, ImageError> {
         let is_later = |node: &&Node| i64::from(node.time) > seconds;
         let is_inode = |node: &&Node| matches!(node.content, NodeContent::Inode { .. });
@@ -348,7 +352,7 @@ impl Past {
         Ok(past)
     }
 
-    /// Has files that names lead to again be there: on NOR their nodes were marked.
+    /// Makes files valid whose names exist again; on NOR their nodes were marked obsolete.
     fn restore_children(&mut self, nodes: &[Node], directory: u32, version: u32) {
         let mut children: BTreeMap<&[u8], (u32, u32)> = BTreeMap::new();
         for node in nodes.iter().filter(|node| node.owner == directory && node.version <= version) {
@@ -366,7 +370,7 @@ impl Past {
         }
     }
 
-    /// Has the last name of an inode, and those of the directories above it, lead to it again.
+    /// Restores the last name of an inode, and the last names of the directories above it.
     fn restore_inode(&mut self, nodes: &[Node], inode: u32) -> Result<(), ImageError> {
         let mut newest: BTreeMap<u32, (u32, u32, usize)> = BTreeMap::new();
         let mut by_name: BTreeMap<(u32, &[u8]), Vec<usize>> = BTreeMap::new();
@@ -394,7 +398,7 @@ impl Past {
         Ok(())
     }
 
-    /// A store in which nodes are marked as they were.
+    /// Store that returns nodes with the marks of that time.
     fn over(&self, below: Box<dyn Store>, offset: u64, nodes: &[Node], endian: Endian) -> Marked {
         let mut bytes = BTreeMap::new();
         for (&number, &counts) in &self.0 {
@@ -412,7 +416,7 @@ impl Past {
     }
 }
 
-/// A store in which single bytes read otherwise.
+/// Store that replaces single bytes in reads.
 struct Marked {
     below: Box<dyn Store>,
     bytes: BTreeMap<u64, u8>,

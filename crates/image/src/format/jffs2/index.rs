@@ -1,4 +1,4 @@
-//! Names and inodes by the nodes that say of them, good ones and damaged ones.
+//! Index of names and inodes, from the good and the damaged nodes about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,17 +9,17 @@ use floatgate_media::jffs2::{
 
 use super::nodes::{Piece, pieces};
 
-/// Places of fields in a dirent node.
+/// Offsets of fields in a dirent node.
 const PARENT_AT: usize = 12;
 const VERSION_AT: usize = 16;
 const INODE_AT: usize = 20;
 const NAME_LEN_AT: usize = 28;
 const NAME_CRC_AT: usize = 36;
 
-/// Damaged names that are looked at, against images that have nothing else.
+/// Largest number of damaged names that are examined, as a limit for hostile images.
 const DAMAGED_MAX: usize = 10_000;
 
-/// A dirent node and its place.
+/// A dirent node and its offset.
 #[derive(Clone, Debug)]
 pub(super) struct Name {
     pub(super) at: u64,
@@ -27,7 +27,7 @@ pub(super) struct Name {
     pub(super) name: Vec<u8>,
 }
 
-/// Fields of a node that has a version.
+/// Fields of a node with a version.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fields {
     Inode(Inode),
@@ -35,17 +35,17 @@ pub(super) enum Fields {
     Xattr(Xattr),
 }
 
-/// A thing that nodes have versions of.
+/// Object whose nodes have versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Versioned {
     /// An inode, or the names in a directory.
     Inode(u32),
-    /// An extended attribute, by its number.
+    /// An extended attribute, by its ID.
     Xattr(u32),
 }
 
 impl Fields {
-    /// Reads them, if their CRC is good.
+    /// Parses the fields, if their CRC is good.
     pub(super) fn parse(header: &Header, node: &[u8], endian: Endian) -> Option<Self> {
         match header.node_type {
             NodeType::Inode => Inode::parse(node, endian).ok().map(Self::Inode),
@@ -55,7 +55,7 @@ impl Fields {
         }
     }
 
-    /// The thing that the node has a version of, and this version.
+    /// Object and version of the node.
     pub(super) const fn version(&self) -> (Versioned, u32) {
         match self {
             Self::Inode(inode) => (Versioned::Inode(inode.inode), inode.version),
@@ -64,7 +64,7 @@ impl Fields {
         }
     }
 
-    /// Writes them over those of the node with another version.
+    /// Writes the fields into the node with another version.
     pub(super) fn emit(&self, version: u32, endian: Endian, node: &mut [u8]) {
         match *self {
             Self::Inode(inode) => Inode { version, ..inode }.emit_fields(endian, node),
@@ -74,21 +74,21 @@ impl Fields {
     }
 }
 
-/// All that nodes say of names.
+/// Index of all nodes about names and inodes.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// Dirent nodes that are good.
+    /// Good dirent nodes.
     pub(super) dirents: Vec<Name>,
-    /// Those whose header is good and nothing else for sure, with their bytes.
+    /// Dirent nodes of which only the header is certainly good, with their bytes.
     damaged: Vec<(u64, Vec<u8>)>,
-    /// For each inode the newest of its nodes.
+    /// Newest node of each inode.
     newest: BTreeMap<u32, Inode>,
-    /// For each inode and attribute the versions and the places of its nodes; a directory's dirent nodes are among them.
+    /// Versions and offsets of the nodes of each inode and attribute. Dirent nodes belong to their directory.
     versions: BTreeMap<Versioned, Vec<(u32, u64)>>,
 }
 
 impl Index {
-    /// Takes in an eraseblock, which begins at a byte of the image, without some bad nodes.
+    /// Adds an eraseblock at an offset of the image, except its bad nodes.
     pub(super) fn add(&mut self, start: u64, block: &[u8], endian: Endian, bad: &BTreeSet<u64>) {
         for (at, piece) in pieces(block, endian) {
             let at = start + at as u64;
@@ -102,14 +102,14 @@ impl Index {
         }
     }
 
-    /// The data may be damaged: the node stays in the order of versions.
+    /// Adds the version of a node, even if its data is damaged.
     fn add_version(&mut self, at: u64, header: &Header, node: &[u8], endian: Endian) {
         if let Some((owner, version)) = Fields::parse(header, node, endian).map(|fields| fields.version()) {
             self.versions.entry(owner).or_default().push((version, at));
         }
     }
 
-    /// Places of all nodes that have versions of one thing, in their order.
+    /// Offsets of all nodes of an object, in the order of their versions.
     pub(super) fn in_order(&self, of: Versioned) -> Vec<u64> {
         let mut nodes = self.versions.get(&of).cloned().unwrap_or_default();
         nodes.sort_unstable();
@@ -134,24 +134,25 @@ impl Index {
         }
     }
 
-    /// The newest node of an inode.
+    /// Newest node of an inode.
     pub(super) fn inode(&self, inode: u32) -> Option<&Inode> {
         self.newest.get(&inode)
     }
 
-    /// The newest node of a name.
+    /// Newest node of a name.
     pub(super) fn newest(&self, directory: u32, name: &[u8]) -> Option<&Name> {
         let of_name = self.dirents.iter().filter(|one| one.dirent.parent == directory && one.name == name);
         of_name.max_by_key(|one| one.dirent.version)
     }
 
-    /// The highest version of the names in a directory.
+    /// Highest version among the names of a directory.
     pub(super) fn highest(&self, directory: u32) -> u32 {
         let versions = self.dirents.iter().filter(|one| one.dirent.parent == directory);
         versions.map(|one| one.dirent.version).max().unwrap_or(0)
     }
 
-    /// Names of which only the damaged node is left, of inodes that have no other name, as they are to be written again.
+    /// Names of which only a damaged node remains, for inodes without another name, in the form in which they are
+    /// written again.
     pub(super) fn lost_names(&self, endian: Endian) -> Vec<Name> {
         let mut newest: BTreeMap<(u32, &[u8]), (u32, u32)> = BTreeMap::new();
         for Name { dirent, name, .. } in &self.dirents {
@@ -173,7 +174,7 @@ impl Index {
         names
     }
 
-    /// The most likely form of a damaged name; none if it may have been removed.
+    /// Most likely form of a damaged name; `None` if the name may have been removed.
     fn restored(&self, at: u64, damaged: &Damaged<'_>) -> Option<Name> {
         let Damaged { parent, version, inode, name, is_name_good } = *damaged;
         let mode = self.newest.get(&inode)?.mode;
@@ -197,14 +198,14 @@ impl Index {
     }
 }
 
-/// A name of the same length that programs can open.
+/// Name of the same length that programs can open.
 pub(super) fn possible(name: &[u8]) -> Vec<u8> {
     let is_dots = name == b"." || name == b"..";
     let byte = |&byte: &u8| if is_dots || b"/\0".contains(&byte) { b'_' } else { byte };
     name.iter().map(byte).collect()
 }
 
-/// The fields of a damaged dirent node.
+/// Fields of a damaged dirent node.
 struct Damaged<'n> {
     parent: u32,
     version: u32,
@@ -214,7 +215,7 @@ struct Damaged<'n> {
 }
 
 impl<'n> Damaged<'n> {
-    /// Reads them, if either fields or name have a good CRC.
+    /// Parses the fields, if the fields or the name have a good CRC.
     fn new(node: &'n [u8], endian: Endian) -> Option<Self> {
         let number = |at: usize| {
             let bytes = *node.get(at..)?.first_chunk()?;

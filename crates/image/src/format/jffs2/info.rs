@@ -1,4 +1,4 @@
-//! Description of a JFFS2, and how to make one like it.
+//! Description of a JFFS2, and the command that creates a similar one.
 
 use std::fmt;
 
@@ -22,35 +22,36 @@ pub struct Jffs2Info {
     /// Byte order and eraseblocks.
     #[serde(flatten)]
     pub shape: Jffs2Shape,
-    /// Eraseblocks in the image.
+    /// Number of eraseblocks in the image.
     pub eraseblocks: u64,
-    /// Eraseblocks with a summary of their nodes at the end.
+    /// Number of eraseblocks that end with a summary of their nodes.
     pub summaries: u32,
-    /// Eraseblocks without any node but a clean marker.
+    /// Number of eraseblocks without nodes other than a clean marker.
     pub empty: u32,
-    /// Eraseblocks that are marked bad in the OOB of a dump.
+    /// Number of eraseblocks that are marked bad in the OOB of a dump.
     pub bad: u32,
-    /// Eraseblocks begin with a clean marker.
+    /// True if eraseblocks begin with a clean marker.
     pub clean_markers: bool,
-    /// Inode nodes.
+    /// Number of inode nodes.
     pub inode_nodes: u64,
-    /// Dirent nodes.
+    /// Number of dirent nodes.
     pub dirent_nodes: u64,
-    /// Nodes of extended attributes.
+    /// Number of nodes of extended attributes.
     pub xattr_nodes: u64,
-    /// Nodes of the other byte order or magic number among those of the filesystem, which are left out.
+    /// Number of nodes with the other byte order or another magic number among the nodes of the filesystem; they are
+    /// ignored.
     pub foreign_nodes: u64,
-    /// Byte of the file where the first of them begins.
+    /// Offset of the first of these nodes in the file.
     pub foreign_offset: Option<u64>,
-    /// The highest inode number of the image that this one is to be appended to, if it is an incremental one.
+    /// For an incremental image, the highest inode number of the image to which it is appended.
     pub base_inodes: Option<u32>,
-    /// Directories that can be reached.
+    /// Number of reachable directories.
     pub directories: u64,
-    /// Other files that can be reached.
+    /// Number of other reachable files.
     pub files: u64,
-    /// Damage that mounting found, with places in the file.
+    /// Damage that the mount found, with offsets in the file.
     pub damage: Vec<String>,
-    /// Parts of the file in front of its nodes and behind them that are neither nodes nor erased flash, nor tell what they are.
+    /// Parts of the file before and after the nodes that are neither nodes nor erased, and have no recognised format.
     pub around: Vec<Part>,
 }
 
@@ -83,7 +84,7 @@ pub(crate) fn jffs2_info(
         bad,
         foreign_nodes,
         foreign_offset: first_foreign.map(|at| image.file_byte(found.offset + at)),
-        // In eraseblocks with a summary nobody looks for them.
+        // A mount does not search clean markers in eraseblocks with a summary.
         clean_markers: clean_markers > 0 || shape.markers,
         inode_nodes,
         dirent_nodes,
@@ -96,7 +97,7 @@ pub(crate) fn jffs2_info(
     })
 }
 
-/// Damage that is shown.
+/// Largest number of damages that are listed.
 const SHOWN: usize = 10;
 
 impl fmt::Display for Jffs2Info {

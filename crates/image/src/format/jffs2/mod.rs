@@ -1,4 +1,4 @@
-//! JFFS2 in an image: detected, described, mounted for reading and for writing, checked, repaired, dumped.
+//! JFFS2 in an image: detection, description, mounts for reading and writing, check, repair, dump.
 
 mod around;
 mod check;
@@ -98,7 +98,8 @@ impl Format for Jffs2Shape {
         Ok(fs.map(|fs| Box::new(fs) as ImageFs))
     }
 
-    /// Makes sure that it mounts again. UBIFS is written by transactions that its own mount believes.
+    /// Checks that the changed image can be mounted again. UBIFS does not need this check, because it is written in
+    /// transactions.
     fn end_change(&self, image: &Image, found: &ImageLocation, _: &FilePending) -> Result<(), ImageError> {
         let erase = u64::from(self.erase_bytes);
         let len = found.len.next_multiple_of(erase).max(u64::from(image.lebs.unwrap_or(0)) * erase);

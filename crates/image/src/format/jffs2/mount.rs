@@ -1,4 +1,4 @@
-//! A JFFS2 of a file, mounted for reading, and what that tells of damage.
+//! Mount of a JFFS2 in a file for reading, and the damage that the mount finds.
 
 use std::collections::BTreeSet;
 
@@ -19,13 +19,13 @@ use crate::words::count;
 /// A JFFS2 mounted from a file.
 pub(crate) type FileJffs2 = Jffs2<FileFlash>;
 
-/// The part of a file that a JFFS2 is in, as flash.
+/// Part of a file that contains a JFFS2, as flash.
 type FileFlash = StoreFlash<Window<Box<dyn Store>>>;
 
-/// Mounts what was found, for reading.
+/// Mounts a JFFS2 for reading.
 ///
 /// # Errors
-/// No part of the image can be mounted; the host's.
+/// No part of the image can be mounted, or the host reports an error.
 pub(crate) fn mount(
     store: Box<dyn Store>,
     found: &ImageLocation,
@@ -34,7 +34,8 @@ pub(crate) fn mount(
     mount_as(store, found, shape, false)
 }
 
-/// As [`mount`]; of an earlier moment nodes are marked otherwise than the flash does it, and than summaries say.
+/// As [`mount`]. For an earlier point in time, the marks of nodes differ from those that the flash allows, and from
+/// summaries.
 pub(super) fn mount_as(
     store: Box<dyn Store>,
     found: &ImageLocation,
@@ -53,8 +54,8 @@ pub(super) fn mount_as(
     mount_flash(flash, &options)
 }
 
-/// Findings that reading the filesystem's files does not give: parts of files that no node has, of which Linux says nothing either, and nodes of the
-/// other byte order or magic number.
+/// Losses that reads of the files do not show: ranges of files without nodes, which Linux does not report either, and
+/// nodes of the other byte order or magic number.
 pub(crate) fn losses(fs: &mut FileJffs2, reason: &str) -> Vec<Loss> {
     let mut losses = Vec::new();
     if fs.counts().foreign_nodes > 0 {
@@ -79,7 +80,7 @@ pub(crate) fn losses(fs: &mut FileJffs2, reason: &str) -> Vec<Loss> {
     losses
 }
 
-/// Damage that a mount has met until now.
+/// Damage that a mount has found so far.
 pub(crate) fn damage(fs: &FileJffs2, origin: &Origin) -> Vec<ReportedDamage> {
     let reported = |damage: &Damage| {
         let what = match &damage.fault {
@@ -92,10 +93,10 @@ pub(crate) fn damage(fs: &FileJffs2, origin: &Origin) -> Vec<ReportedDamage> {
     fs.damaged_nodes().iter().map(reported).collect()
 }
 
-/// Description of a damage, with its byte in the file.
+/// Description of a damage, with its offset in the file.
 pub(crate) struct ReportedDamage {
     pub(crate) what: String,
-    /// All nodes that the damage is about are read: it costs no contents.
+    /// True if all nodes about which the damage is can be read, so that no contents are lost.
     pub(crate) is_kept: bool,
 }
 
@@ -109,7 +110,7 @@ pub(super) fn mount_flash(flash: FileFlash, options: &MountOptions) -> Result<Fi
     })
 }
 
-/// The flash that a JFFS2 was made for, without its pages, which do not matter for reading.
+/// Flash for which a JFFS2 was made, without its page size, which does not matter for reading.
 pub(super) fn geometry(shape: &Jffs2Shape, len: u64) -> Geometry {
     let size_bytes = len.next_multiple_of(u64::from(shape.erase_bytes));
     Geometry::plain(FlashKind::Nor, size_bytes, shape.erase_bytes, 1)

@@ -1,4 +1,4 @@
-//! Nodes as they stand in an eraseblock, good and damaged, and what is between them.
+//! Nodes in an eraseblock, good and damaged, and the bytes between them.
 
 use floatgate_media::jffs2::{Endian, Header, NODE_ALIGN, NodeType};
 
@@ -7,15 +7,15 @@ const ALIGN: usize = NODE_ALIGN as usize;
 /// A part of an eraseblock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Piece<'b> {
-    /// A node whose header is good.
+    /// A node with a good header.
     Node(Header, &'b [u8]),
-    /// No node: damage, or something else.
+    /// Bytes without a good node: damage, or other data.
     Unknown(&'b [u8]),
-    /// Bytes in which nothing is written.
+    /// Erased bytes.
     Erased(usize),
 }
 
-/// The parts of an eraseblock, each with its first byte in it.
+/// Pieces of an eraseblock, each with its offset in the eraseblock.
 #[derive(Clone, Debug)]
 pub(crate) struct Pieces<'b> {
     block: &'b [u8],
@@ -23,13 +23,13 @@ pub(crate) struct Pieces<'b> {
     endian: Endian,
 }
 
-/// Takes an eraseblock apart.
+/// Splits an eraseblock into pieces.
 pub(crate) const fn pieces(block: &[u8], endian: Endian) -> Pieces<'_> {
     Pieces { block, at: 0, endian }
 }
 
 impl<'b> Pieces<'b> {
-    /// The node that begins at a byte.
+    /// Node that begins at an offset.
     fn node(&self, at: usize) -> Option<(Header, &'b [u8])> {
         let rest = self.block.get(at..)?;
         let header = Header::parse(rest, self.endian).ok()?.as_scanned(rest);
@@ -40,7 +40,7 @@ impl<'b> Pieces<'b> {
         self.block[at..].iter().take(ALIGN).all(|&byte| byte == 0xFF)
     }
 
-    /// Bytes up to the next node, without those that are erased in front of it.
+    /// Bytes up to the next node, without the erased bytes before it.
     fn unknown(&self) -> &'b [u8] {
         let mut end = self.at + ALIGN;
         let mut at = end;
@@ -76,7 +76,7 @@ impl<'b> Iterator for Pieces<'b> {
     }
 }
 
-/// Fills a part of an eraseblock with a padding node, or with FFh where it is too small for one.
+/// Fills a part of an eraseblock with a padding node, or with FFh if the part is too small for one.
 pub(super) fn pad(bytes: &mut [u8], endian: Endian) {
     if bytes.len() < Header::SIZE {
         return bytes.fill(0xFF);

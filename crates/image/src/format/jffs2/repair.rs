@@ -32,24 +32,27 @@ use crate::part::Part;
 use crate::saved::{Saved, target};
 use crate::words::{count, show_name};
 
-/// Times that damage is looked for: what lies behind a damaged summary is seen only when that is gone.
+/// Largest number of rounds of a repair. Nodes behind a damaged summary are visible only after the summary is
+/// removed.
 const ROUNDS: usize = 8;
 
-/// Bytes of room for a new node: an inode node without data, which is longer than a dirent node of a made-up name.
+/// Space for a new node, bytes: the size of an inode node without data, which is larger than a dirent node with a
+/// generated name.
 const ROOM: usize = Inode::SIZE;
 
-/// Bytes of the smallest eraseblock: an image may be made for smaller ones than it is read with.
+/// Size of the smallest eraseblock, bytes. An image may be made for smaller eraseblocks than it is read with.
 const SMALLEST: usize = 4 << 10;
 
-/// Mode of a directory that is known by its name alone.
+/// Mode of a directory of which only the name is known.
 const DIRECTORY_MODE: u32 = 0o040_755;
 
-/// Sizes of eraseblocks for which a JFFS2 is repaired at most.
+/// Largest number of eraseblock sizes for which a JFFS2 is repaired.
 const SIZES_TRIED: usize = 3;
 
-/// Leaves out of an image what stands behind the last node in its eraseblock, unless that is damage: it may be of other data.
+/// Removes the data after the last node of its eraseblock from an image, unless this data is damage. It may belong to
+/// another image.
 fn leave_tail(image: &Image, found: &mut ImageLocation, shape: &Jffs2Shape) -> Result<(), ImageError> {
-    // Pages with OOB are written whole.
+    // Pages with OOB are written as a whole.
     let Ok(fs) = mount(image.store()?, found, shape) else { return Ok(()) };
     if image.corrected.is_none()
         && let Some(at) = tail(image, found, shape, &fs)?
@@ -60,10 +63,11 @@ fn leave_tail(image: &Image, found: &mut ImageLocation, shape: &Jffs2Shape) -> R
     Ok(())
 }
 
-/// Makes a JFFS2 clean. The new nodes may tell another size of eraseblocks than it has: then a summary states the size, or it is repaired as that other one.
+/// Repairs a JFFS2. If the new nodes imply another size of eraseblocks than the image has, a summary states the size,
+/// or the image is repaired with the other size.
 ///
 /// # Errors
-/// The file cannot be read or written; a mount that nothing here can make possible.
+/// The file cannot be read or written, or no repair makes a mount possible.
 pub(super) fn repair(
     image: &Image,
     (found, shape): (&ImageLocation, &Jffs2Shape),
@@ -110,13 +114,13 @@ pub(super) fn repair(
     Ok(())
 }
 
-/// Opens the file that is repaired.
+/// Function that opens the file to repair.
 type Open<'o> = dyn Fn() -> Result<Box<dyn Store>, ImageError> + 'o;
 
-/// Makes a JFFS2 sound in the file, and lists what is lost, with the places in the file that it comes from.
+/// Repairs a JFFS2 in the file, and lists the losses with their offsets in the file.
 ///
 /// # Errors
-/// The file cannot be read or written; a mount that nothing here can make possible.
+/// The file cannot be read or written, or no repair makes a mount possible.
 fn repair_damage(
     open: &Open<'_>,
     (found, origin): (&ImageLocation, &Origin),
@@ -141,8 +145,8 @@ fn repair_damage(
     Ok(())
 }
 
-/// Writes eraseblocks with pages again that the ECC could not correct, so that their ECC is right: what is left in them is what
-/// [`repair_damage`] has left.
+/// Writes eraseblocks with pages that the ECC could not correct again, so that their ECC is right. Their contents are
+/// those after [`repair_damage`].
 ///
 /// # Errors
 /// The file cannot be read or written.
@@ -169,7 +173,8 @@ fn write_again(
     Ok(())
 }
 
-/// Writes a summary, which states the size of eraseblocks, behind the nodes of the last one that has room; true if one has.
+/// Writes a summary, which states the size of eraseblocks, after the nodes of the last eraseblock with enough space.
+/// Returns true if there is such an eraseblock.
 ///
 /// # Errors
 /// The file cannot be read or written.
@@ -190,7 +195,7 @@ fn state_size(store: Box<dyn Store>, found: &ImageLocation, shape: &Jffs2Shape) 
     Ok(false)
 }
 
-/// True for an eraseblock of nothing but padding and clean markers.
+/// True for an eraseblock with only padding and clean markers.
 fn has_no_nodes(block: &[u8], endian: Endian) -> bool {
     pieces(block, endian).all(|(_, piece)| match piece {
         Piece::Node(header, _) => matches!(header.node_type, NodeType::Padding | NodeType::CleanMarker),
@@ -199,37 +204,37 @@ fn has_no_nodes(block: &[u8], endian: Endian) -> bool {
     })
 }
 
-/// Damage of a JFFS2, by places in it.
+/// Damage of a JFFS2, by offsets in the image.
 #[derive(Debug, Default)]
 struct Defects {
-    /// Places of eraseblocks that have damage in them.
+    /// Offsets of damage, whose eraseblocks are repaired.
     places: BTreeSet<u64>,
-    /// Places of damaged nodes whose CRCs are good.
+    /// Offsets of damaged nodes with good CRCs.
     bad_nodes: BTreeSet<u64>,
-    /// Nodes that are marked as obsolete, and are not.
+    /// Offsets of nodes that are marked obsolete, but are valid.
     marked: BTreeSet<u64>,
-    /// Places of names whose inode is not there.
+    /// Offsets of names without an inode.
     dangling: BTreeSet<u64>,
-    /// Places of names that are removed.
+    /// Offsets of names that are removed.
     removed: BTreeSet<u64>,
-    /// Places of names that no program can open.
+    /// Offsets of names that no program can open.
     impossible: BTreeSet<u64>,
-    /// Places of names in what is no directory.
+    /// Offsets of names in files that are no directories.
     misplaced: BTreeSet<u64>,
-    /// Things whose nodes get other versions.
+    /// Objects whose nodes get new versions.
     renumbered: BTreeSet<Versioned>,
-    /// Names of files and directories of which no node is good, and others that cannot stay as they are.
+    /// Names of files and directories without good nodes, and other names that must be changed.
     names: Vec<WrongName>,
-    /// Inodes whose names are lost, with those that they get in the root directory.
+    /// Inodes without a name, with the names that they get in the root directory.
     nameless: Vec<(u32, String)>,
-    /// Parts of files that have no node.
+    /// Ranges of files without nodes.
     gaps: Gaps,
-    /// The first of the inode numbers that are missing.
+    /// First missing inode number.
     missing: Option<u32>,
 }
 
 impl Defects {
-    /// Looks for what is wrong, and lists it among the losses.
+    /// Searches for damage, and adds it to the losses.
     fn find(
         store: Box<dyn Store>,
         (found, origin): (&ImageLocation, &Origin),
@@ -306,35 +311,35 @@ impl Defects {
             _ => None,
         };
         of_its_kind.map(|places| places.insert(damage.at));
-        // Of a name the node may be damaged, too, where a summary lists it.
+        // If a summary lists the name, its node may be damaged as well.
         self.places.insert(damage.at);
     }
 }
 
-/// Nodes of a JFFS2 with the changes that a repair makes to them.
+/// Nodes of a JFFS2, with the changes of a repair.
 struct RepairPlan {
     store: Box<dyn Store>,
     offset: u64,
     len: u64,
     erase_bytes: usize,
-    /// Numbers of the eraseblocks that are bad.
+    /// Numbers of the bad eraseblocks.
     bad: BTreeSet<u32>,
     endian: Endian,
     index: Index,
-    /// Dirent nodes that are written again, by their places.
+    /// Dirent nodes that are written again, by offset.
     names: BTreeMap<u64, Name>,
-    /// Nodes that are marked as obsolete, and are not.
+    /// Offsets of nodes that are marked obsolete, but are valid.
     marked: BTreeSet<u64>,
-    /// Nodes whose CRCs are good and that become padding.
+    /// Offsets of nodes with good CRCs that become padding.
     given_up: BTreeSet<u64>,
-    /// Nodes that get other versions, with these, by their places.
+    /// New versions of nodes, by offset.
     versions: BTreeMap<u64, u32>,
-    /// New nodes of at most [`ROOM`] bytes each, in the order in which they are written.
+    /// New nodes of at most [`ROOM`] bytes each, in the order of writing.
     new: VecDeque<Vec<u8>>,
 }
 
 impl RepairPlan {
-    /// Reads all nodes but the bad ones.
+    /// Reads all nodes except the bad ones.
     fn read(
         store: Box<dyn Store>,
         found: &ImageLocation,
@@ -356,7 +361,7 @@ impl RepairPlan {
             new: VecDeque::new(),
         };
         if plan.ends_file()? {
-            // A mount takes the last eraseblock for a whole one, too.
+            // A mount also treats the last eraseblock as complete.
             plan.len = plan.len.next_multiple_of(shape.erase_bytes.into());
         }
         for start in plan.blocks() {
@@ -366,13 +371,13 @@ impl RepairPlan {
         Ok(plan)
     }
 
-    /// First bytes of the eraseblocks that are not bad.
+    /// Offsets of the eraseblocks that are not bad.
     fn blocks(&self) -> Vec<u64> {
         let all = (0..).zip((0..self.len).step_by(self.erase_bytes));
         all.filter(|(number, _)| !self.bad.contains(number)).map(|(_, start)| start).collect()
     }
 
-    /// An eraseblock as it is in the file.
+    /// Eraseblock as it is in the file.
     fn stored(&self, start: u64) -> Result<Vec<u8>, ImageError> {
         let len = usize::try_from(self.len - start).unwrap_or(usize::MAX).min(self.erase_bytes);
         let mut block = vec![0; len];
@@ -380,7 +385,7 @@ impl RepairPlan {
         Ok(block)
     }
 
-    /// An eraseblock without marks on nodes that count.
+    /// Eraseblock in which valid nodes are not marked obsolete.
     fn block(&self, start: u64) -> Result<Vec<u8>, ImageError> {
         let mut block = self.stored(start)?;
         for at in self.marked.range(start..start + block.len() as u64) {
@@ -392,7 +397,8 @@ impl RepairPlan {
         Ok(block)
     }
 
-    /// Writes an eraseblock; behind the end of the file up to its last byte that is not erased.
+    /// Writes an eraseblock. Beyond the end of the file, only the bytes up to the last one that is not erased are
+    /// written.
     fn write_block(&mut self, start: u64, block: &[u8]) -> Result<(), ImageError> {
         let at = self.offset + start;
         let held = usize::try_from(self.store.size_bytes().saturating_sub(at)).unwrap_or(usize::MAX);
@@ -401,7 +407,7 @@ impl RepairPlan {
         self.store.write_at(at, &block[..len]).map_err(ImageError::Store)
     }
 
-    /// Decides which nodes are written again, and which are added if there is room for them.
+    /// Selects the nodes that are written again, and the nodes that are added if there is space for them.
     fn change(&mut self, defects: &Defects, has_room: bool, saved: &mut Saved) {
         let named = self.restore_names(saved);
         let mut directories = self.remove_names(defects, has_room);
@@ -421,7 +427,7 @@ impl RepairPlan {
         }
     }
 
-    /// Has damaged names written again; the inodes that they lead to.
+    /// Selects damaged names that are written again. Returns their inodes.
     fn restore_names(&mut self, saved: &mut Saved) -> BTreeSet<u32> {
         let lost_names = self.index.lost_names(self.endian);
         let named = lost_names.iter().map(|name| name.dirent.inode).collect();
@@ -439,8 +445,8 @@ impl RepairPlan {
         named
     }
 
-    /// Has names removed that lead nowhere or not where they should, and types corrected. The directories without a node of their own come
-    /// back that get a new one, if there is room for it.
+    /// Removes names without a valid file, and corrects wrong types. Returns directories without a node, which get a
+    /// new one if there is space for it.
     fn remove_names(&mut self, defects: &Defects, has_room: bool) -> BTreeSet<u32> {
         let mut directories = BTreeSet::new();
         let at = |places: &BTreeSet<u64>, fault| {
@@ -468,8 +474,8 @@ impl RepairPlan {
         directories
     }
 
-    /// Gives names that no program can open bytes that names have. All nodes of a name go with it; where the
-    /// directory has the new name already, they are given up.
+    /// Replaces invalid bytes in names that no program can open. All nodes of a name are changed together. If the
+    /// directory already has the new name, these nodes are discarded.
     fn rename(&mut self, places: &BTreeSet<u64>, saved: &mut Saved) {
         let newest = self.index.dirents.iter().filter(|name| places.contains(&name.at));
         let mut taken = BTreeSet::new();
@@ -493,7 +499,8 @@ impl RepairPlan {
         }
     }
 
-    /// Moves names in what is no directory into the root directory; where that has the name already, they are given up.
+    /// Moves names from files that are no directories to the root directory. Names that already exist there are
+    /// discarded.
     fn move_to_root(&mut self, places: &BTreeSet<u64>) {
         let mut version = self.index.highest(ROOT_INODE);
         for name in self.index.dirents.iter().filter(|name| places.contains(&name.at)) {
@@ -507,7 +514,7 @@ impl RepairPlan {
         }
     }
 
-    /// Adds nodes of directories that have none.
+    /// Adds nodes of directories without nodes.
     fn add_directories(&mut self, directories: &BTreeSet<u32>, saved: &mut Saved) {
         for &inode in directories {
             let version = self.index.highest(inode).saturating_add(1);
@@ -516,8 +523,8 @@ impl RepairPlan {
         }
     }
 
-    /// Adds names of inodes that have none to the root directory. Where others are missing as well, a name that was removed says from now on
-    /// that not every number is an inode's.
+    /// Adds names in the root directory for inodes without a name. If other inodes are missing as well, a removed
+    /// name with their number records that not every number belongs to an inode.
     fn add_names(&mut self, nameless: &[&(u32, String)], missing: Option<u32>) {
         let mut version = self.index.highest(ROOT_INODE);
         let removed = missing.map(|first| (0, format!("lost-{first}")));
@@ -542,7 +549,7 @@ impl RepairPlan {
         }
     }
 
-    /// Adds nodes of holes where a file has none.
+    /// Adds nodes for holes in ranges of files without nodes.
     fn fill_gaps(&mut self, gaps: &Gaps) {
         for (inode, gaps) in gaps {
             let Some(newest) = self.index.inode(*inode).copied() else { continue };
@@ -563,7 +570,7 @@ impl RepairPlan {
         self.new.push_back(node);
     }
 
-    /// Writes the eraseblocks that change; false if none does.
+    /// Writes the changed eraseblocks; false if there are none.
     fn write(&mut self, defects: &Defects) -> Result<bool, ImageError> {
         let erase = self.erase_bytes as u64;
         let nodes = defects.places.iter().chain(&self.given_up);
@@ -586,7 +593,7 @@ impl RepairPlan {
             }
         }
         is_changed |= self.begin_blocks()?;
-        // What was cut off behind the end of the file was flash, too.
+        // The data that was cut off at the end of the file was also on flash.
         while !self.new.is_empty() && self.ends_file()? {
             self.len = (self.len + 1).next_multiple_of(erase);
             is_changed |= self.begin_blocks()?;
@@ -594,11 +601,11 @@ impl RepairPlan {
         Ok(is_changed)
     }
 
-    /// True when nothing follows but erased bytes, or a node that the file ends in.
+    /// True if only erased bytes follow, or if the file ends within a node.
     fn ends_file(&self) -> Result<bool, ImageError> {
         let end = self.offset + self.len;
         let rest = self.store.size_bytes().saturating_sub(end);
-        // Whole eraseblocks of them are the image's already.
+        // Whole erased eraseblocks already belong to the image.
         let mut behind = vec![0xFF; usize::try_from(rest).unwrap_or(usize::MAX).min(self.erase_bytes)];
         self.store.read_at(end, &mut behind).map_err(ImageError::Store)?;
         if rest < self.erase_bytes as u64 && behind.iter().all(|&byte| byte == 0xFF) {
@@ -613,7 +620,7 @@ impl RepairPlan {
         Ok(is_cut)
     }
 
-    /// Puts the new nodes that are left into eraseblocks without any; true if some were.
+    /// Writes the remaining new nodes to eraseblocks without nodes. Returns true if nodes were written.
     fn begin_blocks(&mut self) -> Result<bool, ImageError> {
         let mut is_changed = false;
         for start in self.blocks() {
@@ -654,8 +661,8 @@ impl RepairPlan {
         }
     }
 
-    /// Puts new nodes where there is padding, or nothing behind the other nodes; with `may_begin` also into an eraseblock without any.
-    /// True if some were.
+    /// Writes new nodes over padding, or after the last node of an eraseblock; with `may_begin`, also into an
+    /// eraseblock without nodes. Returns true if nodes were written.
     fn add_nodes(&mut self, block: &mut [u8], may_begin: bool) -> bool {
         let mut is_changed = false;
         while !self.new.is_empty() {
@@ -677,8 +684,7 @@ impl RepairPlan {
     }
 }
 
-/// Place of a summary at the end of an eraseblock. Linux reads one there only, and other nodes may follow one
-/// elsewhere.
+/// Offset of a summary at the end of an eraseblock. Linux reads a summary only there; elsewhere, nodes may follow it.
 fn summary_at(block: &[u8], (at, piece): (usize, Piece<'_>)) -> Option<usize> {
     let is_summary = |header: &Header, node: &[u8]| {
         header.node_type == NodeType::Summary && at + node.len() == block.len()
@@ -686,7 +692,7 @@ fn summary_at(block: &[u8], (at, piece): (usize, Piece<'_>)) -> Option<usize> {
     matches!(piece, Piece::Node(header, node) if is_summary(&header, node)).then_some(at)
 }
 
-/// The place where the last bytes of an eraseblock say that its summary begins, unless other nodes follow.
+/// Offset of the summary according to the last bytes of an eraseblock, unless other nodes follow it.
 fn marked_summary(block: &[u8], endian: Endian) -> Option<usize> {
     let marker = SummaryMarker::parse(block.last_chunk()?, endian)?;
     let at = usize::try_from(marker.offset).ok()?;
@@ -695,7 +701,8 @@ fn marked_summary(block: &[u8], endian: Endian) -> Option<usize> {
     (!has_others).then_some(at)
 }
 
-/// Turns all of an eraseblock that is no good node into padding; its summary lists the others.
+/// Replaces all bytes of an eraseblock that do not belong to a good node by padding. The summary lists the remaining
+/// nodes.
 fn clean(block: &mut [u8], endian: Endian, bad: &BTreeSet<usize>) {
     restore_names(block, endian);
     let mut useless: Vec<Range<usize>> = Vec::new();
@@ -732,13 +739,14 @@ fn clean(block: &mut [u8], endian: Endian, bad: &BTreeSet<usize>) {
     }
 }
 
-/// True for erased bytes in front of a node that a mount tells as damage: no filesystem leaves any there.
+/// True for erased bytes before a node that a mount reports as damage, because no filesystem leaves erased bytes
+/// there.
 fn is_gap((_, len): (usize, usize), next: &(usize, Piece<'_>)) -> bool {
     let is_node = |header: &Header| header.node_type != NodeType::Summary && !next.0.is_multiple_of(SMALLEST);
     len >= Header::SIZE && matches!(&next.1, Piece::Node(header, _) if is_node(header))
 }
 
-/// Writes the summary of an eraseblock from a byte of it on; padding if there is no room for it.
+/// Writes the summary of an eraseblock at an offset; padding if there is no space for the summary.
 fn summarize(block: &mut [u8], endian: Endian, at: usize) {
     let (before, out) = block.split_at_mut(at);
     let (mut count, mut list, mut marker) = (0, Vec::new(), 0);
@@ -764,7 +772,7 @@ fn summarize(block: &mut [u8], endian: Endian, at: usize) {
     emit_summary((count, &list), marker, at, endian, out);
 }
 
-/// Writes names again that are damaged, as the summary lists them: a mount has believed it.
+/// Writes damaged names again as the summary lists them, because a mount uses the summary.
 fn restore_names(block: &mut [u8], endian: Endian) {
     let listed: Vec<(u32, Dirent, Vec<u8>)> = pieces(block, endian)
         .filter_map(|(_, piece)| match piece {
@@ -798,7 +806,7 @@ fn restore_names(block: &mut [u8], endian: Endian) {
     }
 }
 
-/// Room for a new node in an eraseblock that has others; with `may_begin` also in one that has none.
+/// Space for a new node in an eraseblock with other nodes; with `may_begin`, also in an eraseblock without nodes.
 fn room(block: &[u8], endian: Endian, may_begin: bool) -> Option<Range<usize>> {
     let mut has_nodes = may_begin;
     for (at, piece) in pieces(block, endian) {

@@ -8,30 +8,30 @@ use crate::pages::PageShape;
 /// Sizes and byte order of a JFFS2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Jffs2Shape {
-    /// Byte order of its numbers: the most significant byte first.
+    /// True if numbers are big-endian.
     pub big_endian: bool,
-    /// Its nodes have the magic number 0x1984 of the first JFFS2, which today's Linux does not mount.
+    /// True if nodes have the magic number 0x1984 of the first JFFS2, which today's Linux does not mount.
     pub old_magic: bool,
-    /// Bytes of an eraseblock, from the places of nodes or a guess.
+    /// Size of an eraseblock in bytes, derived from the offsets of nodes, or guessed.
     pub erase_bytes: u32,
-    /// Nothing in the image tells the size of its eraseblocks.
+    /// True if the image does not imply the size of its eraseblocks.
     pub erase_is_guess: bool,
-    /// Bytes of a page of NAND, where a dump tells.
+    /// Size of a NAND page, if a dump implies it, bytes.
     #[serde(skip)]
     pub page_bytes: Option<u32>,
-    /// Clean markers stand between the nodes, as on NOR; on NAND they are in the OOB.
+    /// True if clean markers are between the nodes, as on NOR; on NAND they are in the OOB.
     #[serde(skip)]
     pub markers: bool,
-    /// Eraseblocks end with a summary.
+    /// True if eraseblocks end with a summary.
     #[serde(skip)]
     pub summaries: bool,
-    /// Bytes up to the end of the last node.
+    /// Offset of the end of the last node.
     #[serde(skip)]
     pub nodes_end: u64,
 }
 
 impl Jffs2Shape {
-    /// The shape of a JFFS2 whose pages have to be corrected first; its eraseblocks are not known yet.
+    /// Shape of a JFFS2 whose pages must be corrected first; its eraseblocks are still unknown.
     pub(super) const fn in_pages(endian: Endian, pages: PageShape) -> Self {
         Self {
             big_endian: endian.is_big(),
@@ -45,7 +45,7 @@ impl Jffs2Shape {
         }
     }
 
-    /// True when clean markers stand between the nodes.
+    /// True if clean markers are between the nodes.
     pub(crate) const fn is_nor(&self) -> bool {
         self.markers && self.page_bytes.is_none()
     }

@@ -1,7 +1,9 @@
-//! Eraseblocks that are shifted, because bytes before them are missing or too many: where they lie, and what puts them into their places.
+//! Eraseblocks that are shifted, because bytes before them are missing or were inserted: their positions, and the
+//! changes that correct the positions.
 //!
-//! No node crosses the end of an eraseblock, and clean markers and summaries stand at ends. Nodes are taken in one after the other until no
-//! place is left where eraseblocks could begin: then something is missing, most likely where something else than nodes stands between them.
+//! No node crosses the end of an eraseblock, and clean markers and summaries are at its ends. Nodes are added in
+//! order until no start of an eraseblock is possible. Then bytes are missing or were inserted, most likely at data
+//! other than nodes between the nodes.
 
 use std::ops::Range;
 
@@ -11,11 +13,11 @@ use floatgate_media::jffs2::{Endian, NODE_ALIGN};
 
 const ALIGN: u64 = NODE_ALIGN as u64;
 
-/// Fewest eraseblocks for each shift without anything between the nodes; more such shifts contradict a size.
-/// Fewer are believed: a whole number of nodes is missing there.
+/// Smallest number of eraseblocks for each shift at which no other data is between the nodes. More such shifts
+/// contradict a size. Fewer are accepted: a whole number of nodes is then missing.
 const CROSSED_OF: u64 = 4;
 
-/// Such shifts, of any number of eraseblocks, before a size is given up.
+/// Number of such shifts, with any number of eraseblocks, after which a size is rejected.
 const CROSSED_MIN: u64 = 8;
 
 /// A node of a file, with the properties from which eraseblocks are derived.
@@ -24,9 +26,9 @@ pub(super) struct Node {
     pub(super) at: u64,
     pub(super) len: u32,
     pub(super) edge: Edge,
-    /// Something else than erased flash stands before it.
+    /// True if other data than erased flash is before the node.
     pub(super) is_apart: bool,
-    /// Byte where the node should begin, as one that is damaged says before it.
+    /// Expected offset of the node according to a damaged node before it.
     pub(super) expected: Option<u64>,
 }
 
@@ -40,23 +42,23 @@ impl Node {
     }
 }
 
-/// Place of a node in its eraseblock.
+/// Position of a node in its eraseblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edge {
-    /// Any place in the eraseblock.
+    /// Unknown position.
     No,
-    /// It is the first: a clean marker.
+    /// First node: a clean marker.
     Begins,
-    /// It is the last: a summary.
+    /// Last node: a summary.
     Ends,
 }
 
-/// Words, modulo the size of eraseblocks, at which one can begin: those that no node crosses.
+/// Possible starts of eraseblocks, in words modulo their size: starts that no node crosses.
 #[derive(Clone, Debug)]
 struct BlockStarts {
     words: Vec<bool>,
     left: usize,
-    /// Bytes beyond a multiple of [`NODE_ALIGN`] at which nodes stand.
+    /// Offset of nodes modulo [`NODE_ALIGN`].
     beyond: Option<u64>,
 }
 
@@ -70,12 +72,12 @@ impl BlockStarts {
         ((at - self.beyond.unwrap_or(0)) / ALIGN % self.words.len() as u64) as usize
     }
 
-    /// True when an eraseblock can begin at a byte of the file.
+    /// True if an eraseblock can begin at an offset of the file.
     fn has(&self, at: u64) -> bool {
         self.beyond.is_none_or(|beyond| at % ALIGN == beyond) && self.words[self.word(at)]
     }
 
-    /// Excludes the starts inside of a node; false if none would be left, and then nothing changes.
+    /// Excludes the starts inside a node; false if no start would remain, in which case nothing changes.
     fn narrow_by(&mut self, node: &Node) -> bool {
         if *self.beyond.get_or_insert(node.at % ALIGN) != node.at % ALIGN {
             return false;
@@ -96,7 +98,7 @@ impl BlockStarts {
         is_left
     }
 
-    /// Excludes the starts inside of a node.
+    /// Excludes the starts inside a node.
     fn keep_whole(&mut self, node: &Node) -> bool {
         let inside = (u64::from(node.len).div_ceil(ALIGN) - 1) as usize;
         if inside >= self.words.len() {
@@ -121,26 +123,26 @@ impl BlockStarts {
     }
 }
 
-/// Nodes whose eraseblocks are not shifted against each other.
+/// Nodes whose eraseblocks are not shifted relative to each other.
 #[derive(Clone, Debug)]
 struct Row {
     nodes: Range<usize>,
     block_starts: BlockStarts,
 }
 
-/// The eraseblocks of a stretch of nodes.
+/// Eraseblocks of a stretch of nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) erase_bytes: u64,
     rows: Vec<Row>,
-    /// Rows that begin though nothing stands before them.
+    /// Number of rows that begin without other data before them.
     crossed: u64,
-    /// Eraseblocks that nodes fill in their rows.
+    /// Number of eraseblocks that nodes fill in their rows.
     filled: u64,
 }
 
 impl Layout {
-    /// Layout with eraseblocks of one size; `None` where nodes contradict it.
+    /// Layout with eraseblocks of one size; `None` if nodes contradict the size.
     pub(super) fn fitted(nodes: &[Node], erase_bytes: u64) -> Option<Self> {
         let mut layout = Self { erase_bytes, rows: Vec::new(), crossed: 0, filled: 0 };
         let mut block_starts = BlockStarts::all(erase_bytes);
@@ -176,7 +178,8 @@ impl Layout {
         self.rows.push(Row { nodes, block_starts });
     }
 
-    /// Joins rows that fit each other around one that fits neither: nodes in the data of a file whose own is damaged.
+    /// Joins rows that fit each other around a row that fits neither. Such a row consists of nodes in the data of a
+    /// file whose own node is damaged.
     fn join_around_strays(&mut self, nodes: &[Node]) {
         let mut rows: Vec<Row> = Vec::new();
         for row in std::mem::take(&mut self.rows) {
@@ -194,7 +197,7 @@ impl Layout {
         self.rows = rows;
     }
 
-    /// The eraseblocks that a stretch most likely has, and true where nodes tell their size.
+    /// Most likely eraseblocks of a stretch; the flag is true if nodes imply their size.
     pub(super) fn find(nodes: &[Node]) -> Option<(Self, bool)> {
         let all: Vec<Self> = sizes().filter_map(|size| Self::fitted(nodes, size)).collect();
         let fewest = all.iter().map(|layout| layout.crossed).min()?;
@@ -206,7 +209,8 @@ impl Layout {
         told.map(|layout| (layout.clone(), true)).or_else(|| Some((guess()?.clone(), false)))
     }
 
-    /// True when it is no chance that a place is left where eraseblocks begin: less than a hundredth of a place would be.
+    /// True if the remaining starts of eraseblocks are no coincidence: by chance, less than a hundredth of a start
+    /// would remain.
     fn is_sure(&self, nodes: &[Node]) -> bool {
         let bytes: u64 = nodes.iter().map(|node| u64::from(node.len)).sum();
         let ends = nodes.len() as u64 * ALIGN;
@@ -220,7 +224,7 @@ impl Layout {
         self.crossed * CROSSED_OF > self.filled
     }
 
-    /// True when clean markers or summaries tell the size.
+    /// True if clean markers or summaries imply the size.
     fn has_edges(&self, nodes: &[Node]) -> bool {
         self.rows.iter().any(|row| {
             let place = |node: &Node| match node.edge {
@@ -238,7 +242,8 @@ impl Layout {
         self.rows.len() > 1
     }
 
-    /// Bytes that the first eraseblock has before the first node, if eraseblocks most likely begin at these bytes of the file.
+    /// Number of bytes of the first eraseblock before the first node, if eraseblocks most likely begin at the offsets
+    /// `likely`.
     pub(super) fn bytes_before_first(&self, nodes: &[Node], likely: [u64; 2]) -> u64 {
         let (row, first) = (&self.rows[0], nodes[0].at);
         let starts = nodes[row.nodes.clone()].iter().map(|node| node.at);
@@ -248,7 +253,8 @@ impl Layout {
         (first % self.erase_bytes + self.erase_bytes - begins) % self.erase_bytes
     }
 
-    /// Changes that put all eraseblocks into their places, if the first has `into_first` bytes before the first node.
+    /// Changes that put all eraseblocks into their positions, if `into_first` bytes of the first eraseblock are
+    /// before the first node.
     pub(super) fn splices(&self, nodes: &[Node], into_first: u64, endian: Endian) -> Vec<Splice> {
         let erase = self.erase_bytes;
         let mut begins = (nodes[0].at + erase - into_first) % erase;
@@ -265,7 +271,8 @@ impl Layout {
         splices
     }
 
-    /// Bytes that are missing before a row, modulo the eraseblock; eraseblocks before begin at `begins`.
+    /// Number of bytes that are missing before a row, modulo the eraseblock size; earlier eraseblocks begin at
+    /// `begins`.
     fn missing(&self, row: &Row, nodes: &[Node], begins: u64) -> u64 {
         let (erase, first) = (self.erase_bytes, nodes[row.nodes.start]);
         let fits = |&missing: &u64| row.block_starts.has(begins + erase - missing);
@@ -281,7 +288,8 @@ impl Layout {
             .unwrap_or(0)
     }
 
-    /// Takes out the summary of the eraseblock in which a row begins: it lists what was there before.
+    /// Removes the summary of the eraseblock in which a row begins, because it lists the earlier nodes of this
+    /// eraseblock.
     fn summary(&self, row: &Row, nodes: &[Node], begins: u64, endian: Endian) -> Option<Splice> {
         let erase = self.erase_bytes;
         let into = (nodes[row.nodes.start].at + erase - begins) % erase;

@@ -1,4 +1,5 @@
-//! A file with shifted eraseblocks in their places: bytes that are left out, and padding nodes for bytes that are missing.
+//! View of a file that puts shifted eraseblocks into their positions: surplus bytes are omitted, and padding nodes
+//! replace missing bytes.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,19 +10,19 @@ use floatgate_stack::store::StoreError;
 
 use crate::words::count;
 
-/// Bytes of a file that are left out, with the padding nodes that stand there instead.
+/// Omitted bytes of a file, with the padding nodes that replace them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splice {
     left_out: Range<u64>,
     padding: u64,
-    /// Bytes of the first padding node at most, and of the others.
+    /// Largest sizes of the first padding node, and of the others, bytes.
     nodes: (u64, u64),
     endian: Endian,
 }
 
 impl Splice {
-    /// Padding with `missing` bytes more than are left out; or with fewer, if an eraseblock lacks less than
-    /// half to that.
+    /// Padding that is `missing` bytes longer than the omitted bytes. It is shorter instead if this needs less than
+    /// half an eraseblock.
     pub(super) fn new(left_out: Range<u64>, missing: u64, nodes: (u64, u64), endian: Endian) -> Self {
         let (len, erase) = (left_out.end - left_out.start, nodes.1);
         let padding = match len.checked_sub(erase - missing) {
@@ -31,7 +32,7 @@ impl Splice {
         Self { left_out, padding, nodes, endian }
     }
 
-    /// Description of the fault, with the byte of the file; nothing of a summary.
+    /// Description of the fault with its offset in the file; `None` for a summary.
     pub(crate) fn finding(&self) -> Option<(u64, String)> {
         let left_out = self.left_out.end - self.left_out.start;
         let are = match self.padding.checked_sub(left_out) {
@@ -43,7 +44,7 @@ impl Splice {
         Some((self.left_out.start, of))
     }
 
-    /// Reads the padding from a byte of it on.
+    /// Reads the padding from an offset on.
     fn read(&self, at: u64, mut buf: &mut [u8]) {
         let (first, others) = self.nodes;
         let mut at = at;
@@ -57,7 +58,8 @@ impl Splice {
         }
     }
 
-    /// Reads a padding node of `node` bytes from byte `into` on; one that is too short for a header is erased.
+    /// Reads a padding node of `node` bytes from offset `into` on. A node that is too short for a header reads as
+    /// erased.
     fn read_node(&self, node: u64, into: u64, buf: &mut [u8]) {
         if node < Header::SIZE as u64 {
             return buf.fill(0xFF);
@@ -71,13 +73,13 @@ impl Splice {
     }
 }
 
-/// A file with its eraseblocks in their places, for reading.
+/// File with its eraseblocks in their positions, for reading.
 pub(crate) struct Spliced<S> {
     inner: S,
     splices: Splices,
 }
 
-/// Splices in the order of a file, each with the byte where its padding begins in what comes of it.
+/// Splices in the order of the file, each with the offset of its padding in the view.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Splices(Vec<(u64, Splice)>);
 
@@ -85,7 +87,7 @@ impl Splices {
     pub(crate) fn new(splices: impl IntoIterator<Item = Splice>) -> Self {
         let mut all: Vec<(u64, Splice)> = Vec::new();
         for splice in splices {
-            // Those of both byte orders may overlap.
+            // Splices of both byte orders may overlap.
             if all.last().is_some_and(|(_, last)| splice.left_out.start < last.left_out.end) {
                 continue;
             }
@@ -97,7 +99,7 @@ impl Splices {
         Self(all)
     }
 
-    /// All of the images of a file.
+    /// All splices of the images in a file.
     pub(crate) fn of<'s>(splices: impl Iterator<Item = &'s Splice>) -> Self {
         let mut all: Vec<Splice> = splices.cloned().collect();
         all.sort_by_key(|splice| splice.left_out.start);
@@ -108,12 +110,12 @@ impl Splices {
         self.0.is_empty()
     }
 
-    /// Those in a part of what comes of the file.
+    /// Splices in a part of the view.
     pub(crate) fn within(&self, part: Range<u64>) -> impl Iterator<Item = &Splice> {
         self.0.iter().filter(move |(at, _)| part.contains(at)).map(|(_, splice)| splice)
     }
 
-    /// The byte of the file that is a byte of what comes of it; of padding the first that is left out.
+    /// Offset in the file for an offset in the view; for padding, the first omitted byte.
     pub(crate) fn file_byte(&self, at: u64) -> u64 {
         match self.before(at) {
             None => at,
@@ -122,7 +124,7 @@ impl Splices {
         }
     }
 
-    /// The byte of what comes of the file that is a byte of it; of one that is left out the byte where it would stand.
+    /// Offset in the view for an offset in the file; for an omitted byte, its position in the padding.
     pub(crate) fn place(&self, at: u64) -> u64 {
         let number = self.0.partition_point(|(_, splice)| splice.left_out.end <= at);
         match self.0.get(number) {
@@ -137,7 +139,7 @@ impl Splices {
         self.0[..self.0.partition_point(|(start, _)| *start <= at)].last()
     }
 
-    /// The first byte behind one that is not of the same file bytes or of the same padding.
+    /// End of the range with the same file bytes or the same padding.
     fn end(&self, at: u64) -> u64 {
         match self.before(at) {
             Some((start, splice)) if at - start < splice.padding => start + splice.padding,

@@ -1,6 +1,7 @@
-//! A stretch of nodes of one filesystem: where that ends and another one begins, its eraseblocks, and the part of the file that they make.
+//! A stretch of nodes of one filesystem: its borders with other filesystems, its eraseblocks, and its part of the
+//! file.
 //!
-//! Eraseblocks are those that were stated, or that clean markers, summaries and nodes tell.
+//! Eraseblocks have the size that the user states, or that clean markers, summaries and nodes imply.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,49 +15,50 @@ use crate::ImageError;
 use crate::format::location::{Content, ImageLocation};
 use crate::pages::PageShape;
 
-/// Part of the bytes of a filesystem up to which nodes of the other byte order or magic within are what other contents of the flash have left.
+/// Nodes of the other byte order or magic number up to this fraction (1 in 4 bytes) of a filesystem are remains of
+/// earlier contents of the flash.
 const LEFT_OVER: u64 = 4;
 
-/// Pairs of nodes that say different things under one version, of which that many are no chance.
+/// Number of node pairs with different contents and the same version that are no coincidence.
 const RIVALS_MIN: usize = 2;
 
-/// Eraseblocks that no garbage collector has moved without erasing any of them.
+/// Number of eraseblocks that a garbage collector does not move without erasing one of them.
 const COPIED_BLOCKS: u64 = 4;
 
-/// Fewest eraseblocks of which Linux mounts a JFFS2.
+/// Smallest number of eraseblocks with which Linux mounts a JFFS2.
 const BLOCKS_MIN: u64 = 5;
 
-/// Nodes behind erased flash whose distances tell the eraseblocks.
+/// Number of nodes after erased flash whose distances imply the eraseblocks.
 const RESUMED_MIN: u32 = 4;
 
-/// A stretch of nodes in one byte order.
+/// A stretch of nodes with one byte order.
 #[derive(Debug)]
 pub(super) struct Stretch {
     pub(super) endian: Endian,
-    /// Byte of the file where the first node begins.
+    /// Offset of the first node in the file.
     pub(super) start: u64,
-    /// Byte behind the last node.
+    /// End of the last node.
     pub(super) end: u64,
-    /// Byte where the next other node begins, if one follows.
+    /// Offset of the next node of another stretch, if there is one.
     pub(super) followed: Option<u64>,
     pub(super) rivals: IdentifiedNodes,
     pub(super) nodes: u64,
-    /// Bytes of the nodes.
+    /// Number of bytes in nodes.
     pub(super) bytes: u64,
-    /// Clean markers, which begin eraseblocks.
+    /// Clean markers, which are at starts of eraseblocks.
     pub(super) markers: Marks,
-    /// Ends of summaries, which end eraseblocks.
+    /// Ends of summaries, which are ends of eraseblocks.
     pub(super) summaries: Marks,
-    /// Sizes of eraseblocks that summaries state: how many do, and where the last of these ends.
+    /// Sizes of eraseblocks that summaries state, each with the number of these summaries and the end of the last.
     pub(super) summary_sizes: BTreeMap<u64, (u32, u64)>,
-    /// Nodes behind erased flash: most begin eraseblocks.
+    /// Nodes after erased flash, most of which are at starts of eraseblocks.
     pub(super) resumed: Marks,
-    /// Bytes of the file.
+    /// Size of the file, bytes.
     pub(super) file_bytes: u64,
-    /// The size of eraseblocks that was stated, if any.
+    /// Size of eraseblocks that the user states.
     pub(super) stated: Option<u64>,
-    /// Eraseblocks from the first clean marker on, from the first node, and from the beginning of the file: the first node of an image may
-    /// be damaged.
+    /// Eraseblocks that begin at the first clean marker, at the first node, and at the start of the file, because the
+    /// first node of an image may be damaged.
     pub(super) marked: Option<Grid>,
     pub(super) first: Grid,
     pub(super) absolute: Grid,
@@ -87,7 +89,7 @@ impl Stretch {
         }
     }
 
-    /// Takes in a node; `stated` is the size of eraseblocks that it states.
+    /// Adds a node; `stated` is the size of eraseblocks that the node states.
     pub(super) fn add(&mut self, at: u64, header: &Header, gap: Gap, stated: Option<u64>) {
         self.nodes += 1;
         self.followed = None;
@@ -120,8 +122,8 @@ impl Stretch {
         }
     }
 
-    /// Byte where another filesystem of the same byte order begins: with its first node that can be told apart, or a clean marker or what
-    /// else stands between erased flash and that.
+    /// Offset at which another filesystem of the same byte order begins: at its first identified node, or at a clean
+    /// marker or other data between erased flash and this node.
     pub(super) fn border(&self) -> Option<u64> {
         let (last, first) =
             self.rivals.border().or_else(|| self.rivals.copy_border(self.start, self.eraseblocks().bytes))?;
@@ -132,8 +134,8 @@ impl Stretch {
         Some(between.into_iter().find(begins).map_or(first, |pair| pair[1].at))
     }
 
-    /// True for nodes amid those of a filesystem of the other byte order or magic that are no filesystem of their own: they are few beside its, or all
-    /// in one of its eraseblocks.
+    /// True for nodes within a filesystem of the other byte order or magic number that are no filesystem themselves:
+    /// they are few in comparison, or all in one of its eraseblocks.
     pub(super) fn is_left_over(&self, all: &[Self]) -> bool {
         all.iter().filter(|other| other.start < self.start && self.end < other.end).any(|outer| {
             let Eraseblocks { bytes: erase, into_first, .. } = outer.eraseblocks();
@@ -144,37 +146,37 @@ impl Stretch {
     }
 }
 
-/// Places of nodes that can be told apart, and pairs of them with one inode and one version. Where they say different things, the two are of
-/// different filesystems: a garbage collector moves nodes as they are, or gives them a new version.
+/// Offsets of identified nodes, and pairs of nodes with the same inode and version. If their contents differ, the
+/// nodes belong to different filesystems: a garbage collector moves nodes unchanged, or gives them a new version.
 #[derive(Debug, Default)]
 pub(super) struct IdentifiedNodes {
-    /// In the order of the file.
+    /// Offsets in the order of the file.
     pub(super) nodes: Vec<u64>,
     pub(super) pairs: Vec<Pair>,
 }
 
-/// Nodes with one inode and one version.
+/// Two nodes with the same inode and version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) first: u64,
     pub(super) second: u64,
-    /// They say the same: what a garbage collector has moved, or a copy of the filesystem.
+    /// True if their contents are equal: the garbage collector moved the node, or the filesystem was copied.
     pub(super) is_copy: bool,
 }
 
 impl IdentifiedNodes {
-    /// Number of identified nodes before a byte.
+    /// Number of identified nodes before an offset.
     fn before(&self, byte: u64) -> usize {
         self.nodes.partition_point(|&at| at < byte)
     }
 
-    /// The place of the last node before one, and its own.
+    /// Offset of the last node before a node, and the offset of this node.
     fn with_last(&self, first: u64) -> Option<(u64, u64)> {
         Some((*self.nodes.get(self.before(first).checked_sub(1)?)?, first))
     }
 
-    /// The last node of a filesystem and the first one of a second, if most nodes of one of them have a rival or a copy in the other, and some
-    /// a rival.
+    /// Last node of a filesystem, and first node of the next. Most nodes of one of them must have a rival or a copy
+    /// in the other, and some must have a rival.
     fn border(&self) -> Option<(u64, u64)> {
         let first = self.most_apart()?;
         let across = || self.pairs.iter().filter(|pair| pair.first < first && first <= pair.second);
@@ -186,7 +188,7 @@ impl IdentifiedNodes {
         if has_rivals || is_update { self.with_last(first) } else { None }
     }
 
-    /// The second node of a pair before which most pairs are taken apart.
+    /// Second node of the pair before which most pairs are separated.
     fn most_apart(&self) -> Option<u64> {
         let sorted = |place: fn(&Pair) -> u64| {
             let mut places: Vec<u64> = self.pairs.iter().map(place).collect();
@@ -200,8 +202,9 @@ impl IdentifiedNodes {
         seconds.iter().enumerate().map(apart).max().map(|(_, std::cmp::Reverse(second))| second)
     }
 
-    /// The same of a copy of the filesystem, perhaps with some changes: most nodes of both sides stand as far apart, with a free
-    /// eraseblock between or many before. A garbage collector moves a few eraseblocks, to the next that are free.
+    /// The border for a copy of the filesystem, perhaps with a few changes. Most nodes on both sides have the same
+    /// distance, with a free eraseblock between the copies, or with many eraseblocks before the border. A garbage
+    /// collector moves only a few eraseblocks, to the next free ones.
     fn copy_border(&self, start: u64, erase_bytes: u64) -> Option<(u64, u64)> {
         let mut by_distance: HashMap<u64, (usize, u64, u64)> = HashMap::new();
         for Pair { first, second, .. } in self.pairs.iter().copied().filter(|pair| pair.is_copy) {
@@ -215,32 +218,33 @@ impl IdentifiedNodes {
         let changed = self.pairs.iter().filter(is_rival).count();
         let (last, _) = self.with_last(border)?;
         let is_apart = border - last > 2 * erase_bytes || border - start >= COPIED_BLOCKS * erase_bytes;
-        // That of one eraseblock over another has most of the nodes, if they are short, but none of what the others hold.
+        // A copy of one eraseblock over another may contain most of the nodes if they are short, but none of the
+        // contents of the others.
         let is_all = 2 * (end - border) > last - start;
         let is_copy = is_apart && is_all && count >= RIVALS_MIN && 2 * (count + changed) > before.max(after);
         is_copy.then_some((last, border))
     }
 }
 
-/// The gap between two nodes.
+/// Gap between two nodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gap {
     pub(super) filled: u64,
-    /// Byte where the second one should begin.
+    /// Expected offset of the second node.
     pub(super) expected: Option<u64>,
 }
 
 /// Eraseblocks of a stretch.
 pub(super) struct Eraseblocks {
     pub(super) bytes: u64,
-    /// Bytes that the first has before the first node.
+    /// Number of bytes of the first eraseblock before the first node.
     pub(super) into_first: u64,
-    /// Nothing tells the size.
+    /// True if nothing implies the size.
     is_guess: bool,
 }
 
 impl Stretch {
-    /// The eraseblocks that most summaries state, unless a node crosses the end of one.
+    /// Eraseblocks that most summaries state, unless a node crosses the end of one.
     fn stated_by_summaries(&self) -> Option<Eraseblocks> {
         let (&bytes, &(_, end)) = self.summary_sizes.iter().max_by_key(|(_, (count, _))| *count)?;
         let into_first = (self.start + bytes - end % bytes) % bytes;
@@ -249,7 +253,8 @@ impl Stretch {
         is_whole.then_some(Eraseblocks { bytes, into_first, is_guess: false })
     }
 
-    /// The eraseblocks that were stated, or those that summaries, clean markers and nodes tell: a power of two that no node crosses.
+    /// Eraseblocks that the user states, or that summaries, clean markers and nodes imply: a power of two that no
+    /// node crosses.
     pub(super) fn eraseblocks(&self) -> Eraseblocks {
         if self.stated.is_none()
             && let Some(stated) = self.stated_by_summaries()
@@ -266,7 +271,7 @@ impl Stretch {
                 None => grid.erase_bytes(told),
             };
             let Some(bytes) = bytes else { continue };
-            // A marker may stand behind the first node.
+            // A marker may follow the first node.
             let into_first = (self.start + bytes - grid.origin % bytes) % bytes;
             return Eraseblocks { bytes, into_first, is_guess: false };
         }
@@ -279,8 +284,9 @@ impl Stretch {
         Eraseblocks { bytes: self.guess(), into_first: 0, is_guess: true }
     }
 
-    /// The size that is usual, if no node crosses it, or a larger one. Where no other nodes follow, whole eraseblocks fill the file: as many as a partition
-    /// has at least, or those of an image that `mkfs.jffs2 --pad` has filled up; else fewer are believed, or smaller ones.
+    /// Usual size of eraseblocks if no node crosses its boundaries, otherwise a larger one. Without further nodes,
+    /// whole eraseblocks must fill the file: as many as a partition has at least, or those of an image that
+    /// `mkfs.jffs2 --pad` has filled. Otherwise fewer or smaller eraseblocks are accepted.
     fn guess(&self) -> u64 {
         let least = sizes().find(|size| self.first.is_possible(*size)).unwrap_or(ERASE_USUAL);
         let usual = least.max(ERASE_USUAL);
@@ -297,18 +303,19 @@ impl Stretch {
             .unwrap_or(usual)
     }
 
-    /// Eraseblocks as they could lie, those that are most likely first.
+    /// Possible eraseblocks, the most likely first.
     fn grids(&self) -> impl Iterator<Item = &Grid> {
         self.marked.iter().chain([&self.first, &self.absolute])
     }
 
-    /// True when no node crosses the end of an eraseblock of this size, if the first one begins at this byte.
+    /// True if no node crosses an end of an eraseblock of this size, when the first begins at this offset.
     fn keeps(&self, start: u64, erase_bytes: u64) -> bool {
         let mut same = self.grids().filter(|grid| grid.origin.abs_diff(start).is_multiple_of(erase_bytes));
         same.next().is_none_or(|grid| grid.is_possible(erase_bytes))
     }
 
-    /// Refuses a stated size of eraseblocks that nodes contradict: they cross no end of one, and clean markers stand at none but the beginning.
+    /// Refuses a stated size of eraseblocks that nodes contradict. Nodes must not cross the end of an eraseblock, and
+    /// clean markers must be at starts of eraseblocks.
     pub(super) fn require_stated(&self) -> Result<(), ImageError> {
         if let (Some(stated), Some(first)) = (self.stated, self.markers.first) {
             let mut markers = self.places.iter().filter(|node| node.edge == Edge::Begins).map(|node| node.at);
@@ -337,7 +344,7 @@ impl Stretch {
         Layout::fitted(&self.places, erase_bytes).filter(|layout| !layout.is_contradicted())
     }
 
-    /// True when something may be missing between nodes.
+    /// True if bytes may be missing between nodes.
     fn may_be_shifted(&self, told: &Eraseblocks) -> bool {
         let is_possible = |size| (ERASE_MIN..=ERASE_MAX).contains(&size);
         let marks = [&self.markers, &self.summaries];
@@ -346,7 +353,7 @@ impl Stretch {
             || self.places.iter().any(|node| node.is_apart)
     }
 
-    /// The eraseblocks, and what puts those into their places that are shifted. Pages that are known tell them, too.
+    /// Eraseblocks, and the changes that correct the positions of shifted ones. Known pages also imply eraseblocks.
     fn laid_out(&self, pages: Option<PageShape>) -> (Eraseblocks, Vec<Splice>) {
         let known = pages.map(|pages| u64::from(pages.block_bytes()));
         let told = match known {
@@ -372,7 +379,7 @@ impl Stretch {
         }
     }
 
-    /// The part of it that is found; `least` is the byte where it can begin.
+    /// Location of the filesystem; `least` is its smallest possible start.
     pub(super) fn found(&self, least: u64, pages: Option<PageShape>) -> ImageLocation {
         let (Eraseblocks { bytes: erase_bytes, into_first, is_guess }, mut splices) = self.laid_out(pages);
         let start = self.start.checked_sub(into_first).filter(|&start| start >= least).unwrap_or(self.start);
@@ -381,7 +388,7 @@ impl Stretch {
             let head = Splice::new(start..start, into_first, (erase_bytes, erase_bytes), self.endian);
             splices.insert(0, head);
         }
-        // What would fill up the last eraseblock can be the beginning of another filesystem.
+        // Bytes that would fill the last eraseblock can be the beginning of another filesystem.
         let end = self.followed.unwrap_or(self.file_bytes);
         let len = (self.end - start).next_multiple_of(erase_bytes).min(end - start);
         let shape = Jffs2Shape {

@@ -1,4 +1,4 @@
-//! A JFFS2 of a file, mounted for writing.
+//! Mount of a JFFS2 in a file for writing.
 
 use std::ops::Range;
 
@@ -18,46 +18,49 @@ use crate::format::magic::{HEAD_BYTES, format_inside};
 use crate::image::{Image, fill};
 use crate::part::Part;
 
-/// Largest JFFS2, bytes: places are numbers of 32 bits.
+/// Size of the largest JFFS2, bytes: offsets are 32-bit numbers.
 const BYTES_MAX: u64 = 1 << 32;
 
-/// The program buffer that is assumed for NOR: the page of an SPI NOR chip.
+/// Size of the program buffer that is assumed for NOR: the page of an SPI NOR chip, bytes.
 const NOR_BUFFER: u32 = 256;
 
-/// Pages of an eraseblock of NAND, and their sizes: the image of a JFFS2 does not tell. With too large a page a little is left unused at the
-/// end of a change, with too small a one Linux leaves it unused.
+/// Number of pages in a NAND eraseblock, and page sizes; a JFFS2 image does not contain them. With too large a page,
+/// a change leaves a little space unused at its end. With too small a page, Linux leaves the space unused.
 const PAGES: u32 = 64;
 const PAGE_MIN: u32 = 512;
 const PAGE_MAX: u32 = 8192;
 
-/// Eraseblocks that a change takes at least, those that Linux keeps free among them.
+/// Smallest number of eraseblocks for a change, including those that Linux keeps free.
 const ROOM: u32 = 6;
 
-/// Bytes of a file that are looked at together.
+/// Number of bytes of a file that are examined at a time.
 pub(super) const CHUNK: usize = 1 << 20;
 
-/// The eraseblocks of a file that a JFFS2 may write to.
+/// Eraseblocks of a file to which a JFFS2 may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// Eraseblocks that it has.
+    /// Current number of eraseblocks.
     pub(crate) blocks: u32,
-    /// Eraseblocks that it can have when a command lets it grow.
+    /// Largest number of eraseblocks if a command lets the JFFS2 grow.
     pub(crate) most: u32,
-    /// Eraseblocks that it can be told to have: as many as the next command finds again.
+    /// Largest number of eraseblocks that can be requested: the next command finds as many again.
     pub(crate) lasting: u32,
-    /// Eraseblocks up to the end of the file, or with room for a change, if what follows tells nothing of itself and may have overwritten the image.
+    /// Number of eraseblocks up to the end of the file, or with space for a change, if the data after the JFFS2 has
+    /// no known format and may have overwritten it.
     pub(crate) over: Option<u32>,
-    /// The most that any JFFS2 has.
+    /// Largest number of eraseblocks of any JFFS2.
     pub(crate) limit: u32,
     erase_bytes: u32,
-    /// Byte behind the last node where something else begins than erased flash.
+    /// Offset after the last node at which other data than erased flash begins.
     pub(crate) foreign: Option<u64>,
-    /// Byte behind what is its own: its last eraseblock, or its last node if something else follows in that.
+    /// End of the JFFS2: the end of its last eraseblock, or of its last node if other data follows in this
+    /// eraseblock.
     own_end: u64,
 }
 
 impl Extent {
-    /// Looks at what is behind a JFFS2. Erased flash before something else is not its own: another partition may have it.
+    /// Examines the data after a JFFS2. Erased flash before other data does not belong to the JFFS2, because another
+    /// partition may use it.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -78,7 +81,7 @@ impl Extent {
             Some(at) => image.next_image(found).is_none() && !is_format(store, at)?,
             None => false,
         };
-        // Clean markers tell that eraseblocks are its own.
+        // Clean markers show that eraseblocks belong to the JFFS2.
         let lasting = if next.is_none() || shape.is_nor() { most } else { whole };
         let to_end = blocks((size - found.offset).next_multiple_of(erase));
         let over = is_unknown.then(|| to_end.max(whole.saturating_add(ROOM)));
@@ -88,20 +91,20 @@ impl Extent {
         Ok(Self { blocks: whole, most, lasting, over, limit, erase_bytes, foreign, own_end })
     }
 
-    /// The part of the file that is the image's own, to be cut out.
+    /// Part of the file that belongs to the image, to be cut out.
     pub(crate) fn own_part(&self, image: &Image, found: &ImageLocation) -> Part {
         image.part(found.offset..self.own_end)
     }
 
-    /// Bytes of a JFFS2 with `blocks` eraseblocks, but at least those that it has and at most those with
-    /// room. One that is to `recover` has place over what may have overwritten it.
+    /// Size of a JFFS2 with `blocks` eraseblocks in bytes, between its current number and the available number. With
+    /// `recover`, the space of data that may have overwritten it is also available.
     pub(crate) fn bytes(&self, blocks: Option<u32>, recover: bool) -> u64 {
         let most = if recover && self.over.is_some() { self.limit } else { self.most };
         u64::from(blocks.unwrap_or(0).clamp(self.blocks, most)) * u64::from(self.erase_bytes)
     }
 }
 
-/// Bytes behind the last node that fill its page, where they are too few for a padding node: zeros.
+/// Number of zero bytes after the last node that fill its page, if they are too few for a padding node.
 fn padding(store: &dyn Store, end: u64) -> Result<u64, ImageError> {
     let mut bytes = [0xFF; ZERO_FILL + 1];
     store.read_at(end, &mut bytes).map_err(ImageError::Store)?;
@@ -109,15 +112,15 @@ fn padding(store: &dyn Store, end: u64) -> Result<u64, ImageError> {
     Ok(if zeros <= ZERO_FILL { zeros as u64 } else { 0 })
 }
 
-/// True when a format that tells itself begins at a byte of a file.
+/// True if a known format begins at an offset of a file.
 pub(super) fn is_format(store: &dyn Store, at: u64) -> Result<bool, ImageError> {
     let mut head = [0; HEAD_BYTES];
     store.read_at(at, &mut head).map_err(ImageError::Store)?;
     Ok(format_inside(&head).is_some())
 }
 
-/// Begins the eraseblocks of a part of NOR flash in which nothing is written with clean markers: they say that these belong to the filesystem, and their
-/// distances how large they are.
+/// Writes clean markers to the erased eraseblocks in a part of NOR flash. They show that the eraseblocks belong to
+/// the filesystem, and their distances show the size.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -133,9 +136,9 @@ pub(crate) fn mark_clean(
     blocks.try_for_each(|at| store.write_at(at, &marker)).map_err(ImageError::Store)
 }
 
-/// A JFFS2 with the free eraseblocks of its partition: erased flash up to the beginning or the end of the file. Linux writes its first
-/// eraseblocks anywhere in a partition. Erased flash between it and something else may be another partition. `all` are the images of the
-/// file; `bad_pebs` tells the bad eraseblocks of a place.
+/// Location of a JFFS2 that includes the free eraseblocks of its partition: erased flash up to the start or the end
+/// of the file. Linux writes its first eraseblocks anywhere in a partition. Erased flash before other data may be
+/// another partition. `all` are the images of the file; `bad_pebs` returns the bad eraseblocks of a location.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -165,11 +168,13 @@ pub(crate) fn with_free(
     Ok(whole)
 }
 
-/// Most bytes behind the last node that something has overwritten: more of them are data of their own.
+/// Largest number of bytes after the last node that may be overwritten data of the JFFS2. A longer range is other
+/// data.
 const OVERWRITTEN_MAX: u64 = GAP;
 
-/// True when what is behind the last eraseblock with nodes, at `end`, belongs to a JFFS2: it is erased up to the end of the file, but for a few
-/// eraseblocks that something has overwritten. At least as many erased ones follow these: nothing else that ends a file tells its own data.
+/// True if the range after the last eraseblock with nodes, from `end` on, belongs to a JFFS2. It must be erased up to
+/// the end of the file, except for a few overwritten eraseblocks. At least as many erased eraseblocks must follow
+/// these: other data at the end of a file cannot be recognised.
 fn is_own(store: &dyn Store, end: u64, size: u64, found: &ImageLocation) -> Result<bool, ImageError> {
     let Some(first) = first_written(store, end, size, found)? else { return Ok(true) };
     let erase = u64::from(found.block_bytes().unwrap_or(u32::MAX));
@@ -188,7 +193,7 @@ fn is_own(store: &dyn Store, end: u64, size: u64, found: &ImageLocation) -> Resu
     Ok(overwritten <= OVERWRITTEN_MAX.max(erase) && size.saturating_sub(behind) >= overwritten)
 }
 
-/// The first byte between two of a file that is not erased, and not in an eraseblock that is bad.
+/// Offset of the first byte in a range that is not erased and not in a bad eraseblock.
 pub(super) fn first_written(
     store: &dyn Store,
     start: u64,
@@ -213,7 +218,8 @@ pub(super) fn first_written(
     Ok(None)
 }
 
-/// Makes what is no node behind the last node of its eraseblock padding: nodes in later eraseblocks would make it damage.
+/// Replaces data after the last node of its eraseblock by padding. If it is no node, nodes in later eraseblocks would
+/// make it damage.
 fn pad_tail(store: &mut dyn Store, found: &ImageLocation, shape: &Jffs2Shape) -> Result<(), ImageError> {
     let block_end = found.offset + shape.nodes_end.next_multiple_of(shape.erase_bytes.into());
     let start = found.offset + shape.nodes_end.next_multiple_of(NODE_ALIGN.into());
@@ -226,7 +232,7 @@ fn pad_tail(store: &mut dyn Store, found: &ImageLocation, shape: &Jffs2Shape) ->
     Ok(())
 }
 
-/// Erases what is no node in the eraseblocks behind the last one with nodes, as Linux does when it mounts.
+/// Erases data in the eraseblocks after the last one with nodes, as Linux does during a mount.
 fn erase_overwritten(
     store: &mut dyn Store,
     found: &ImageLocation,
@@ -245,13 +251,12 @@ fn erase_overwritten(
     Ok(())
 }
 
-/// Mounts `bytes` of a file for writing. A file that ends before gets erased flash up to there, and what is
-/// behind the last eraseblock with nodes becomes such. Files that have lost their names are removed if it is
-/// to `recover`.
+/// Mounts `bytes` of a file for writing. A shorter file is extended by erased flash, and the data after the last
+/// eraseblock with nodes is erased. With `recover`, files without a name are removed.
 ///
 /// # Errors
-/// No part of the image can be mounted; files that have lost their names; no eraseblock is free for any
-/// change; the host's.
+/// No part of the image can be mounted, files have lost their names, no eraseblock is free for a change, or the host
+/// reports an error.
 fn mount(
     mut store: Box<dyn Store>,
     found: &ImageLocation,
@@ -274,7 +279,8 @@ fn mount(
         .with_bad_blocks(found.bad_pebs.iter().copied());
     let options = MountOptions {
         endian: Some(shape.endian()),
-        // Either they or clean markers, which the OOB has in a dump, tell the next command the size of eraseblocks.
+        // The next command derives the size of eraseblocks from summaries, or from clean markers, which are in the
+        // OOB of a dump.
         summaries: shape.summaries || !shape.markers && shape.page_bytes.is_none(),
         stable: true,
         keeps_nameless: !recover,
@@ -287,10 +293,10 @@ fn mount(
     }
 }
 
-/// Mounts what was found for writing, unless that would destroy what may be other data.
+/// Mounts an image for writing, unless this would destroy data that may not belong to it.
 ///
 /// # Errors
-/// A guess of the size of eraseblocks; something behind the last node, unless it is to `recover`; as [`mount`].
+/// The size of eraseblocks is a guess, other data is after the last node (unless `recover` is set), or as [`mount`].
 pub(super) fn mount_in_place(
     image: &Image,
     found: &ImageLocation,
@@ -300,7 +306,7 @@ pub(super) fn mount_in_place(
     let store = image.store()?;
     image.require_pages(found)?;
     if shape.erase_is_guess {
-        // A summary would state what is a guess.
+        // A summary would state the guessed size.
         let possible = sizes().filter_map(|size| u32::try_from(size).ok()).collect();
         return Err(ImageError::GuessedEraseblocks { guess: shape.erase_bytes, possible });
     }
@@ -315,7 +321,7 @@ pub(super) fn mount_in_place(
     mount(store, found, shape, len, recover)
 }
 
-/// The flash that a JFFS2 was made for, as its nodes imply it.
+/// Flash for which a JFFS2 was made, as its nodes imply it.
 fn writable_geometry(shape: &Jffs2Shape, len: u64) -> Geometry {
     if shape.is_nor() {
         return Geometry { buffer_bytes: NOR_BUFFER, ..geometry(shape, len) };

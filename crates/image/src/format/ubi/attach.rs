@@ -1,4 +1,4 @@
-//! Attaching the UBI device of an image.
+//! Attach of the UBI device in an image.
 
 use floatgate_media::ubi::{EC_MAGIC, MAX_ERASE_COUNT, VID_MAGIC};
 use floatgate_media::{MediaError, Reason};
@@ -12,22 +12,22 @@ use crate::ImageError;
 use crate::format::location::{Content, ImageLocation};
 use crate::image::{HostRoom, Image};
 
-/// Most PEBs of a flash that an image is believed to be made for.
+/// Largest number of PEBs of a flash for which an image may be made.
 const MOST_PEBS: u64 = 1 << 16;
 
 /// A device attached over a file.
 pub type FileUbi = Ubi<StoreFlash<Window<Box<dyn Store>>>>;
 
 impl Image {
-    /// Attaches a UBI device that was found, as it is.
+    /// Attaches a UBI device without changes.
     ///
     /// # Errors
-    /// It is damaged.
+    /// The device is damaged.
     pub fn attach(&self, found: &ImageLocation) -> Result<FileUbi, ImageError> {
         self.attach_to_read(found, false)
     }
 
-    /// Attaches what is left of a UBI device.
+    /// Attaches the readable parts of a UBI device.
     ///
     /// # Errors
     /// The device cannot be attached at all.
@@ -49,10 +49,10 @@ impl Image {
         Attaching { geometry, mode, bad, options, lebs_more: 0, room: None }.attach_growing(window)
     }
 
-    /// Attaches a UBI device as it was asked for; the place of VID headers is the image's.
+    /// Attaches a UBI device with these options; the image determines the offset of VID headers.
     ///
     /// # Errors
-    /// It is damaged.
+    /// The device is damaged.
     pub(crate) fn attach_as(
         &self,
         found: &ImageLocation,
@@ -70,10 +70,10 @@ impl Image {
         Attaching { geometry, mode, bad, options, lebs_more: 0, room: self.room.clone() }.attach_growing(part)
     }
 
-    /// Attaches a UBI device to change what is in its volumes, and nothing else.
+    /// Attaches a UBI device to change only the contents of its volumes.
     ///
-    /// Behind the last PEB with headers, only erased PEBs are taken, and only as many as the volumes need:
-    /// the rest may belong to something else. Nothing is moved because of wear, and no volume grows.
+    /// After the last PEB with headers, only erased PEBs are used, and only as many as the volumes need. The
+    /// remaining PEBs may belong to other data. No data is moved for wear levelling, and no volume grows.
     pub(crate) fn attach_for_writing(
         &self,
         found: &ImageLocation,
@@ -88,7 +88,7 @@ impl Image {
             wear_threshold: u32::try_from(MAX_ERASE_COUNT).unwrap_or(u32::MAX),
             after_power_cut: recover,
             autoresize: false,
-            // Nothing goes bad in a file.
+            // PEBs of a file do not become bad.
             max_bad_per_1024: 0,
             ..AttachOptions::default()
         };
@@ -101,7 +101,7 @@ impl Image {
             lebs_more: 0,
             room: self.room.clone(),
         };
-        // What has no headers amid the others is a bad block, more likely than not, if it is not needed.
+        // A PEB without headers among the others is probably a bad block, unless it is needed.
         let outcome = match attaching.attach(part) {
             Err((fault, part)) if missing_pebs(&fault, attaching.good_pebs()).is_some() => {
                 attaching.bad.clone_from(&found.bad_pebs);
@@ -113,11 +113,11 @@ impl Image {
     }
 }
 
-/// The PEBs of a device up to the last one with headers.
+/// PEBs of a device up to the last one with headers.
 struct Pebs {
-    /// Bytes up to the end of the last one.
+    /// Number of bytes up to the end of the last PEB.
     bytes: u64,
-    /// Those without, before the last one.
+    /// Numbers of PEBs without headers before the last PEB.
     blank: Vec<u32>,
 }
 
@@ -151,19 +151,19 @@ impl Pebs {
 pub(crate) struct Attaching {
     geometry: Geometry,
     mode: StoreMode,
-    /// PEBs that are bad.
+    /// Numbers of bad PEBs.
     bad: Vec<u32>,
     options: AttachOptions,
-    /// LEBs that a volume will get afterwards.
+    /// Number of LEBs that a volume gets afterwards.
     pub(crate) lebs_more: u32,
     room: Option<HostRoom>,
 }
 
-/// The part of a file that a device is in.
+/// Part of a file that contains a device.
 type Part = Window<Box<dyn Store>>;
 
 impl Attaching {
-    /// PEBs that are not bad.
+    /// Number of good PEBs.
     fn good_pebs(&self) -> u32 {
         self.geometry.blocks().saturating_sub(self.bad.len() as u32)
     }
@@ -174,7 +174,7 @@ impl Attaching {
         Ubi::attach(flash, &self.options).map_err(|refused| (refused.fault, refused.mtd.into_store()))
     }
 
-    /// Attaches; an image that is shorter than the flash it was made for gets erased blocks behind it.
+    /// Attaches an image. If it is shorter than the flash for which it was made, erased blocks are added.
     pub(crate) fn attach_growing(&mut self, mut part: Part) -> Result<FileUbi, ImageError> {
         for _ in 0..4 {
             let (missing, back) = match self.attach(part) {
@@ -202,13 +202,14 @@ impl Attaching {
     }
 }
 
-/// PEBs that a device with `pebs` good ones lacks for its volumes, if that is why it was refused.
+/// Number of PEBs that a device with `pebs` good PEBs needs in addition for its volumes, if this is the reason why
+/// the attach failed.
 fn missing_pebs(fault: &AttachFault, pebs: u32) -> Option<u64> {
     match fault {
         AttachFault::Ubi(UbiError::NoSpace { need, available }) => {
             Some(need.saturating_sub(u64::from(*available)))
         }
-        // One volume alone is larger than what there is. The number is not to be believed without limit.
+        // One volume is larger than all available PEBs. The number must be limited.
         AttachFault::VolumeTable(MediaError { reason: Reason::TooFewPebs { reserved }, .. })
             if u64::from(*reserved) <= MOST_PEBS =>
         {
@@ -218,7 +219,7 @@ fn missing_pebs(fault: &AttachFault, pebs: u32) -> Option<u64> {
     }
 }
 
-/// Makes sure that what a device grows over is erased, or behind the end of the file.
+/// Checks that the range into which a device grows is erased, or after the end of the file.
 fn require_erased(window: &mut Part, start: u64, len: u64, pebs: u64) -> Result<(), ImageError> {
     let end = start.saturating_add(len).min(window.size_bytes());
     let mut piece = vec![0; 1 << 16];

@@ -1,4 +1,4 @@
-//! Damage in a UBI device and the filesystems of its volumes.
+//! Check of a UBI device and of the filesystems in its volumes.
 
 use floatgate_stack::store::{Store, Window};
 use floatgate_stack::ubi::{AttachOptions, LebId, Mapping};
@@ -17,10 +17,10 @@ use crate::report::{CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts,
 use crate::selection::Chosen;
 use crate::words::show_name;
 
-/// Checks a UBI device, and the volumes that are meant.
+/// Checks a UBI device and the selected volumes.
 ///
 /// # Errors
-/// The file cannot be read, or the volume that is chosen is not there.
+/// The file cannot be read, or the selected volume does not exist.
 pub(super) fn check(
     chosen: Chosen<'_>,
     shape: &UbiShape,
@@ -82,7 +82,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Reports LEBs that a filesystem uses and no PEB has as lost where the file is cut.
+/// Reports LEBs that a filesystem uses and no PEB contains as lost, if the file is cut.
 fn judge_cut(device: &Device, report: &mut CheckReport) {
     let Some(cut) = device.cut() else { return };
     let mut volumes: Vec<String> = Vec::new();
@@ -108,7 +108,7 @@ fn judge_cut(device: &Device, report: &mut CheckReport) {
     }
 }
 
-/// Attaches the device as Linux does, and says if that fails.
+/// Attaches the device as Linux does, and reports a failure.
 fn attach(image: &Image, found: &ImageLocation, report: &mut CheckReport) {
     let options = AttachOptions { read_only: true, ..AttachOptions::default() };
     let Err(error) = image.attach_as(found, StoreMode::ReadOnly, options) else { return };

@@ -1,4 +1,4 @@
-//! Which of several volumes of a UBI device is meant.
+//! Selection of one of several volumes of a UBI device.
 
 use super::attach::FileUbi;
 use crate::ImageError;
@@ -6,7 +6,7 @@ use crate::format::magic::{HEAD_BYTES, format_of, holds_ubifs, is_node};
 use crate::selection::Selection;
 use crate::words::show_name;
 
-/// The volume that was named, or the only one.
+/// The named volume, or the only volume.
 pub(crate) fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32, ImageError> {
     let volumes: Vec<NamedVolume> =
         ubi.volumes().map(|volume| (volume.id, show_name(&volume.name))).collect();
@@ -18,10 +18,10 @@ pub(crate) fn choose_volume(ubi: &FileUbi, selection: &Selection) -> Result<u32,
     }
 }
 
-/// A volume's number, and its name as it is shown.
+/// Number of a volume, and its name for display.
 pub(crate) type NamedVolume = (u32, String);
 
-/// The volume of a name or a number.
+/// Number of the volume with this name or number.
 fn named(volumes: &[NamedVolume], wanted: &str) -> Result<u32, ImageError> {
     let by_name = volumes.iter().find(|(_, name)| name == wanted);
     let by_id = || volumes.iter().find(|(id, _)| wanted.parse() == Ok(*id));
@@ -32,10 +32,10 @@ fn named(volumes: &[NamedVolume], wanted: &str) -> Result<u32, ImageError> {
     by_name.or_else(by_id).map(|&(id, _)| id).ok_or_else(missing)
 }
 
-/// Reads the beginning of a LEB of a volume: no bytes of one that cannot be read, nothing behind the last.
+/// Reads the start of a LEB of a volume: no bytes for an unreadable LEB, and `None` after the last.
 type ReadHead<'r> = dyn FnMut(u32, u32) -> Option<Vec<u8>> + 'r;
 
-/// The volume with the filesystem that is meant: the one that was named, or the only one with a UBIFS.
+/// Volume with the selected filesystem: the named volume, or the only volume with a UBIFS.
 pub(crate) fn choose_filesystem(
     volumes: &[NamedVolume],
     selection: &Selection,
@@ -58,14 +58,14 @@ pub(crate) fn choose_filesystem(
             }
         }
     };
-    // A filesystem that is damaged at its beginning may still be read.
+    // A filesystem that is damaged at its start may still be readable.
     let is_other = !holds_ubifs(&mut |lnum| head(id, lnum))
         && head(id, 0).is_some_and(|head| format_of(&head).is_some());
     let of_id: Vec<NamedVolume> = volumes.iter().filter(|volume| volume.0 == id).cloned().collect();
     if is_other { Err(no_filesystem(&of_id, head)) } else { Ok(id) }
 }
 
-/// Beginnings of all LEBs of a volume.
+/// Starts of all LEBs of a volume.
 fn heads<'h>(id: u32, head: &'h mut ReadHead<'_>) -> impl Iterator<Item = Vec<u8>> + 'h {
     (0..).map_while(move |lnum| head(id, lnum))
 }
@@ -82,24 +82,24 @@ fn no_filesystem(volumes: &[NamedVolume], head: &mut ReadHead<'_>) -> ImageError
     ImageError::NoFilesystem(volumes.iter().map(content).collect())
 }
 
-/// As [`choose_filesystem`], of an attached device: what is left of a filesystem may be anywhere in the volume.
+/// As [`choose_filesystem`], for an attached device; the remains of a filesystem may be anywhere in the volume.
 pub(crate) fn choose_remains(ubi: &mut FileUbi, selection: &Selection) -> Result<u32, ImageError> {
     let volumes: Vec<NamedVolume> =
         ubi.volumes().map(|volume| (volume.id, show_name(&volume.name))).collect();
     choose_filesystem(&volumes, selection, &mut |id, lnum| read_head(ubi, id, lnum))
 }
 
-/// As [`choose_filesystem`], of an attached device, to be mounted: nodes begin LEBs of the volume.
+/// As [`choose_filesystem`], for a mount of an attached device: nodes begin LEBs of the volume.
 pub(crate) fn choose_ubifs(ubi: &mut FileUbi, selection: &Selection) -> Result<u32, ImageError> {
     let id = choose_remains(ubi, selection)?;
     let name = show_name(&ubi.volume(id)?.name);
     let mut head = |id, lnum| read_head(ubi, id, lnum);
-    // A LEB that cannot be read may begin with one.
+    // An unreadable LEB may begin with a node.
     let has_nodes = heads(id, &mut head).any(|head| head.is_empty() || is_node(&head));
     if has_nodes { Ok(id) } else { Err(no_filesystem(&[(id, name)], &mut head)) }
 }
 
-/// Reads the beginning of a LEB of a device, as [`ReadHead`] says.
+/// Reads the start of a LEB of a device, as [`ReadHead`] describes.
 fn read_head(ubi: &mut FileUbi, id: u32, lnum: u32) -> Option<Vec<u8>> {
     let volume = ubi.volume(id).ok().filter(|volume| lnum < volume.used_lebs)?;
     let mut head = vec![0; HEAD_BYTES.min(volume.usable_leb_bytes as usize)];

@@ -1,4 +1,4 @@
-//! Where UBI devices begin and end in a file.
+//! Search for the starts and the ends of UBI devices in a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -14,66 +14,69 @@ use crate::format::location::{Content, ImageLocation, UbiShape};
 use crate::format::ubi::search::Hits;
 use crate::pages::{FlashSizes, PageShape};
 
-/// Smallest and largest eraseblock that is believed, bytes of pages.
+/// Smallest and largest accepted size of an eraseblock, bytes of pages.
 const PEB_BYTES: std::ops::RangeInclusive<u64> = 512..=64 << 20;
 
-/// Bytes of an EC or a VID header.
+/// Size of an EC or VID header, bytes.
 const HEADER_BYTES: usize = 64;
 
-/// Byte of an EC header where the offsets of the VID header and of the data stand, and the image sequence number behind them.
+/// Offset of the fields of an EC header with the offsets of the VID header and of the data, and the image sequence
+/// number after them.
 const EC_FIELDS_AT: u64 = 16;
 
-/// Wrong bits in these 12 bytes up to which they are an EC header: of other data about half are wrong.
+/// Largest number of wrong bits in these 12 bytes of an EC header. In other data about half of the bits are wrong.
 const LIKE_BITS: u32 = 24;
 
 /// LEBs, by volume and number.
 type Lebs = BTreeSet<(u32, u32)>;
 
-/// Headers that are looked at for the size of a PEB, and distances between those of one device.
+/// Largest number of headers that are examined for the size of a PEB, and largest number of distances between headers
+/// of a device.
 const HEADERS: usize = 1 << 16;
 const DISTANCES: usize = 4096;
 
-/// Headers that have to be where a distance says, for each one that is missing there.
+/// Number of headers that must be at multiples of a distance, for each missing header.
 const DENSE: u64 = 2;
 
-/// PEBs without a header that a device may have in a row while its distance is looked for.
+/// Largest number of consecutive PEBs without a header while the distance between PEBs is searched.
 const GAP: u64 = 64;
 
-/// Places that are looked at for the distance between PEBs, against files made to take long.
+/// Largest number of positions that are examined for the distance between PEBs, as a limit for hostile files.
 const STEPS: u32 = 1 << 22;
 
-/// PEBs whose VID headers tell the size of pages, those of them whose data do, and bytes of these. The volume table is always read.
+/// Limits of the data from which the page size is derived: PEBs whose VID headers are read, PEBs whose data is read,
+/// and bytes of this data. The volume table is always read.
 const SHAPE_PEBS: usize = 1 << 12;
 const SHAPE_LEBS: u32 = 32;
 const SHAPE_BYTES: usize = 64 << 10;
 
-/// Most records of a volume table (Linux: `UBI_MAX_VOLUMES`).
+/// Largest number of records in a volume table (Linux: `UBI_MAX_VOLUMES`).
 const MAX_VOLUMES: usize = 128;
 
-/// Bytes to which nodes of UBIFS are aligned.
+/// Alignment of UBIFS nodes, bytes.
 const NODE_ALIGN: usize = 8;
 
-/// Devices that are looked for in a file.
+/// Largest number of devices that are searched in a file.
 const REGIONS: usize = 256;
 
-/// PEBs in even distances, with the same offsets in their headers.
+/// PEBs at equal distances, with the same offsets in their headers.
 #[derive(Clone, Debug)]
 struct Region {
     offset: u64,
     end: u64,
-    /// Bytes from one PEB to the next, those of OOB included.
+    /// Distance from one PEB to the next, including OOB, bytes.
     stride: u64,
     header: EcHeader,
-    /// Nothing tells the size of a PEB: there is one header.
+    /// True if nothing implies the size of a PEB, because there is only one header.
     single: bool,
-    /// Pages with OOB that a PEB can have, those that most chips have first; none where there is no OOB.
+    /// Possible pages with OOB, the most common first; none without OOB.
     shapes: Shapes,
 }
 
-/// Pages that a PEB can have.
+/// Possible layouts of the pages of a PEB.
 type Shapes = Rc<[PageShape]>;
 
-/// The UBI devices of a file, in order. What looks like one within the LEBs of another is data of a file or a volume there.
+/// UBI devices of a file, in order. A device inside the LEBs of another is data of a file or a volume.
 pub(crate) fn find(
     store: &mut dyn Store,
     hits: &Hits,
@@ -90,7 +93,7 @@ pub(crate) fn find(
     for region in regions {
         for part in split(store, region)? {
             let range = part.offset..part.end;
-            // One within the data of a LEB is of another image.
+            // A device within the data of a LEB belongs to another image.
             let begins = |at: u64| (at - part.offset) % part.stride == u64::from(part.header.data_offset);
             let own = |at: &u64| range.contains(at) && begins(*at);
             let inside = hits.superblocks.iter().find(|(at, _)| own(at));
@@ -107,18 +110,19 @@ pub(crate) fn find(
     Ok(found)
 }
 
-/// True when two headers are of PEBs of one device.
+/// True if two headers belong to PEBs of the same device.
 fn is_same(one: &EcHeader, other: &EcHeader) -> bool {
     let key = |header: &EcHeader| (header.vid_header_offset, header.data_offset);
-    // As for Linux, 0 is any image.
+    // As in Linux, 0 matches every image.
     let of_image = one.image_seq == other.image_seq || one.image_seq == 0 || other.image_seq == 0;
     key(one) == key(other) && of_image
 }
 
-/// Regions of headers in even distances.
+/// Regions of headers at equal distances.
 ///
-/// A device begins with the first header that no other device holds. Headers between those of its PEBs are data: of an image in a
-/// file or a volume, which may have the same geometry and the same image sequence number.
+/// A device begins with the first header that no other device contains. Headers between the headers of its PEBs are
+/// data: they belong to an image in a file or a volume, which may have the same geometry and the same image sequence
+/// number.
 fn regions(hits: &[(u64, EcHeader)], size: u64, sizes: &FlashSizes) -> Vec<Region> {
     let mut regions = Vec::new();
     let mut rest = hits;
@@ -129,7 +133,7 @@ fn regions(hits: &[(u64, EcHeader)], size: u64, sizes: &FlashSizes) -> Vec<Regio
         let stride = distance.unwrap_or(next - offset).max(1);
         let even: Vec<&(u64, EcHeader)> =
             rest.iter().filter(|(at, _)| (at - offset).is_multiple_of(stride)).collect();
-        // A single other header in the place of a PEB's is damaged.
+        // A single other header at the position of a PEB's header is damage.
         let belongs = |&(index, (_, other)): &(usize, &&(u64, EcHeader))| {
             same(other) || even.get(index + 1).is_some_and(|(_, next)| same(next))
         };
@@ -143,8 +147,8 @@ fn regions(hits: &[(u64, EcHeader)], size: u64, sizes: &FlashSizes) -> Vec<Regio
     regions
 }
 
-/// The distance between the PEBs of the device that begins with the first header: the one that explains most headers, or else the one
-/// that occurs most often.
+/// Distance between the PEBs of the device that begins with the first header: the distance that explains most
+/// headers, or otherwise the most frequent one.
 fn distance(hits: &[(u64, EcHeader)], same: &impl Fn(&EcHeader) -> bool, sizes: &FlashSizes) -> Option<u64> {
     let near = hits.iter().take(HEADERS).filter(|(_, header)| same(header));
     let offsets: Vec<u64> = near.map(|hit| hit.0).take(DISTANCES).collect();
@@ -158,7 +162,7 @@ fn distance(hits: &[(u64, EcHeader)], same: &impl Fn(&EcHeader) -> bool, sizes: 
         offsets.iter().map(|at| at - first).chain(between()).filter(is_block).collect();
     let mut steps = STEPS;
     let explained = |distance| Some((explained(&offsets, distance, &mut steps)?, distance));
-    // Of equals the largest: half of it leads to the same headers.
+    // Of equally good distances, the largest is used, because half of it leads to the same headers.
     if let Some((_, distance)) = distances.into_iter().filter_map(explained).max() {
         return Some(distance);
     }
@@ -168,7 +172,8 @@ fn distance(hits: &[(u64, EcHeader)], same: &impl Fn(&EcHeader) -> bool, sizes: 
     counts.into_iter().find(|&(_, count)| count == most).map(|(distance, _)| distance)
 }
 
-/// The number of headers at multiples of a distance from the first one; `None` if too many are missing before the last one.
+/// Number of headers at multiples of a distance from the first header; `None` if too many are missing before the last
+/// one.
 fn explained(offsets: &[u64], distance: u64, steps: &mut u32) -> Option<u64> {
     let (&first, &last) = (offsets.first()?, offsets.last()?);
     let (mut count, mut missing, mut missing_before_last) = (0, 0, 0);
@@ -180,7 +185,7 @@ fn explained(offsets: &[u64], distance: u64, steps: &mut u32) -> Option<u64> {
         } else {
             missing += 1;
         }
-        // What follows a long gap is another device.
+        // Headers after a long gap belong to another device.
         if missing - missing_before_last > GAP {
             break;
         }
@@ -188,12 +193,12 @@ fn explained(offsets: &[u64], distance: u64, steps: &mut u32) -> Option<u64> {
     (count > 1 && count >= DENSE * missing_before_last).then_some(count)
 }
 
-/// Pages that a PEB with OOB can have. A PEB without has a power of two of bytes, which none with OOB has.
+/// Possible pages of a PEB with OOB. Without OOB, the size of a PEB is a power of two; with OOB it never is.
 fn shapes(stride: u64, data_offset: u32, sizes: &FlashSizes) -> Vec<PageShape> {
     if stride.is_power_of_two() { Vec::new() } else { page_shapes(stride, data_offset, sizes) }
 }
 
-/// The shape of the device of a region, and the pages with OOB that it is in.
+/// Shape of the device in a region, and its pages with OOB.
 fn shape(
     region: &Region,
     pages: Option<PageShape>,
@@ -218,7 +223,8 @@ fn shape(
     }
 }
 
-/// Drops PEBs with other headers right before or behind a device, where the device's own should be: it takes them in.
+/// Removes PEBs with other headers directly before or after a device, at positions of the device's own PEBs. The
+/// device then includes them.
 fn drop_outliers(regions: &mut Vec<Region>) {
     let all = regions.clone();
     let is_part = |single: &Region, device: Option<&Region>| {
@@ -235,11 +241,11 @@ fn drop_outliers(regions: &mut Vec<Region>) {
     });
 }
 
-/// Takes in PEBs before and behind whose EC headers are damaged or missing, and what is erased behind. Regions that turn out to be in
-/// such PEBs are dropped.
+/// Includes adjacent PEBs whose EC headers are damaged or missing, and erased PEBs after the device. Regions inside
+/// such PEBs are removed.
 ///
-/// Between two devices a PEB that something is written to belongs to the one that [`Region::continues_in`] tells; all devices grow
-/// downward over theirs before any grows upward. Erased PEBs belong to the device in front.
+/// A PEB with data between two devices belongs to the device that [`Region::continues_in`] selects. All devices grow
+/// downward over such PEBs before any device grows upward. Erased PEBs belong to the device before them.
 fn grow(
     store: &mut dyn Store,
     regions: Vec<Region>,
@@ -268,8 +274,8 @@ fn grow(
     Ok(grown)
 }
 
-/// Takes PEBs with another image sequence number into the device in front of them, if they have no volume table of their own: they are
-/// what an older image has left on the flash. With a volume table they are a device in another partition.
+/// Adds PEBs with another image sequence number to the device before them, unless they contain a volume table: they
+/// are remains of an older image. With a volume table they are a device in another partition.
 fn with_leftovers(store: &mut dyn Store, regions: Vec<Region>) -> Result<Vec<Region>, ImageError> {
     let mut merged: Vec<Region> = Vec::new();
     for region in regions {
@@ -283,7 +289,7 @@ fn with_leftovers(store: &mut dyn Store, regions: Vec<Region>) -> Result<Vec<Reg
     Ok(merged)
 }
 
-/// Records of a volume table whose CRC is right.
+/// Number of records of a volume table with a good CRC.
 fn whole_records(data: &[u8]) -> u64 {
     let is_whole = |record: &&[u8]| {
         let (body, sum) = record.split_at(VolumeRecord::SIZE - 4);
@@ -292,7 +298,7 @@ fn whole_records(data: &[u8]) -> u64 {
     data.chunks_exact(VolumeRecord::SIZE).take(MAX_VOLUMES).filter(is_whole).count() as u64
 }
 
-/// Nodes of UBIFS that follow each other from the beginning of a LEB on.
+/// Number of consecutive UBIFS nodes from the start of a LEB.
 fn whole_nodes(data: &[u8]) -> u64 {
     let (mut at, mut whole) = (0, 0);
     while let Some(Ok(node)) = data.get(at..).map(Frame::parse) {
@@ -303,7 +309,7 @@ fn whole_nodes(data: &[u8]) -> u64 {
 }
 
 impl Region {
-    /// True when another region continues this one's PEBs, but for the image sequence number.
+    /// True if another region continues the PEBs of this one, apart from the image sequence number.
     fn is_followed_by(&self, next: &Self) -> bool {
         let places = |region: &Self| (region.header.vid_header_offset, region.header.data_offset);
         let is_in_step = next.stride.is_multiple_of(self.stride)
@@ -311,20 +317,20 @@ impl Region {
         !self.single && self.end == next.offset && is_in_step && places(self) == places(next)
     }
 
-    /// True when a PEB of the region has a copy of a volume table.
+    /// True if a PEB of the region contains a copy of a volume table.
     fn has_table(&self, store: &mut dyn Store) -> Result<bool, ImageError> {
         Ok(self.lebs(store)?.iter().any(|&(volume, _)| volume == LAYOUT_VOLUME))
     }
 
-    /// One PEB, of a size that no flash has: the file ends in it.
+    /// True if the region is one PEB of an impossible size, because the file ends within the PEB.
     fn is_cut_off(&self) -> bool {
         let has_pages = self.stride.is_power_of_two() || !self.shapes.is_empty();
         let possible = PEB_BYTES.contains(&self.stride) && has_pages;
         self.single && !possible
     }
 
-    /// The pages of a dump with OOB: those in which most headers, records of the volume table and nodes of
-    /// UBIFS are whole. Among equals, the most common ones are taken.
+    /// Pages of a dump with OOB: the layout in which most headers, records of the volume table and nodes of UBIFS are
+    /// complete. If several layouts are equal, the most common is used.
     fn pages(&self, store: &dyn Store) -> Result<Option<PageShape>, ImageError> {
         let mut best: Option<(u64, PageShape)> = None;
         for shape in self.shapes.iter().filter(|_| self.shapes.len() > 1) {
@@ -350,7 +356,7 @@ impl Region {
         Ok(best.map(|(_, shape)| shape).or(self.shapes.first().copied()))
     }
 
-    /// The first data of a PEB in such pages.
+    /// First data of a PEB with these pages.
     fn data_in(&self, store: &dyn Store, peb: u64, shape: &PageShape) -> Result<Vec<u8>, ImageError> {
         let room = shape.block_bytes().saturating_sub(self.header.data_offset) as usize;
         let mut data = vec![0; room.min(SHAPE_BYTES)];
@@ -365,7 +371,7 @@ impl Region {
         Ok(VidHeader::parse(&bytes, ReadFlips::default()).ok())
     }
 
-    /// True when most of an EC header is there: its magic, or the offsets in it.
+    /// True if most of an EC header exists: its magic number, or its offsets.
     fn is_like_ec(&self, store: &mut dyn Store, peb: u64) -> Result<bool, ImageError> {
         let mut bytes = [0; HEADER_BYTES];
         store.read_at(peb, &mut bytes).map_err(ImageError::Store)?;
@@ -375,12 +381,13 @@ impl Region {
         Ok(offsets || bytes.starts_with(&EC_MAGIC))
     }
 
-    /// True when a header, perhaps a damaged one, says that a PEB is the device's.
+    /// True if a header, even a damaged one, shows that a PEB belongs to the device.
     fn is_held(&self, store: &mut dyn Store, peb: u64) -> Result<bool, ImageError> {
         Ok(self.vid(store, peb)?.is_some() || self.is_like_ec(store, peb)?)
     }
 
-    /// Bits in which the offsets and the image sequence number of a PEB's EC header are not this device's.
+    /// Number of bits in which the offsets and the image sequence number in a PEB's EC header differ from those of
+    /// this device.
     fn wrong_bits(&self, store: &mut dyn Store, peb: u64) -> Result<u32, ImageError> {
         let EcHeader { vid_header_offset, data_offset, image_seq, .. } = self.header;
         let mut wrong = 0;
@@ -403,9 +410,10 @@ impl Region {
         Ok(true)
     }
 
-    /// Takes in PEBs before the first good EC header. PEBs within a region before are taken in if they follow
-    /// each other up to that region's first PEB, and none of its PEBs begins there: that region is then their
-    /// data. PEBs that reach into it less far stay with it: bytes of a dump are missing there.
+    /// Includes PEBs before the first good EC header. PEBs within an earlier region are included if they are
+    /// consecutive up to the first PEB of that region, and none of its PEBs begins at one of them. That region is
+    /// then data of these PEBs. PEBs that reach less far into the region remain part of it, because bytes of the dump
+    /// are missing there.
     fn grow_down(
         &mut self,
         store: &mut dyn Store,
@@ -445,10 +453,10 @@ impl Region {
         Ok(())
     }
 
-    /// True when a PEB with a damaged EC header, behind the last good one of this device, belongs to it and
-    /// not to the device behind. The first difference decides: the device whose EC header is more alike, the
-    /// one at whose offset a VID header stands, or the one that does not hold the same LEB already. The LEBs
-    /// of both are read when they are asked for first.
+    /// True if a PEB with a damaged EC header after the last good one of this device belongs to this device, and not
+    /// to the next device. The first difference decides: the device with the more similar EC header, the device at
+    /// whose offset a VID header is, or the device that does not contain the same LEB. The LEBs of both devices are
+    /// read only when needed.
     fn continues_in(
         &self,
         store: &mut dyn Store,
@@ -475,7 +483,7 @@ impl Region {
         Ok(!own.contains(&leb) || other.contains(&leb))
     }
 
-    /// The LEBs that the region's PEBs say they hold.
+    /// LEBs that the PEBs of the region claim to contain.
     fn lebs(&self, store: &mut dyn Store) -> Result<Lebs, ImageError> {
         let mut lebs = Lebs::new();
         for peb in (self.offset..self.end).step_by(usize::try_from(self.stride).unwrap_or(usize::MAX)) {
@@ -484,8 +492,9 @@ impl Region {
         Ok(lebs)
     }
 
-    /// Takes in whole PEBs behind the last good EC header: those with a VID header or most of an EC header, and erased ones before
-    /// `end`, where the next region begins. That one is data if it begins within a PEB with such a header.
+    /// Includes whole PEBs after the last good EC header: PEBs with a VID header or most of an EC header, and erased
+    /// PEBs before `end`, where the next region begins. The next region is data if it begins within a PEB with such a
+    /// header.
     fn grow_up(
         &mut self,
         store: &mut dyn Store,
@@ -511,7 +520,7 @@ impl Region {
                 self.end = peb;
             }
         }
-        // The file ends in a PEB.
+        // The file ends within a PEB.
         if self.end < end && end - self.end < self.stride && self.is_like_ec(store, self.end)? {
             self.end = end;
         }
@@ -519,13 +528,13 @@ impl Region {
     }
 }
 
-/// The good EC header that begins at a byte.
+/// Good EC header that begins at an offset.
 fn header_at(hits: &[(u64, EcHeader)], at: u64) -> Option<&EcHeader> {
     hits.binary_search_by_key(&at, |hit| hit.0).ok().and_then(|index| hits.get(index)).map(|hit| &hit.1)
 }
 
-/// Devices of one image one behind the other, as the same image flashed twice: nearly all LEBs are there twice then, the volume table
-/// among them. In one device few are.
+/// Splits consecutive devices of one image, such as an image that was flashed twice. Nearly all LEBs exist twice in
+/// them, including the volume table. In one device only few LEBs do.
 fn split(store: &mut dyn Store, region: Region) -> Result<Vec<Region>, ImageError> {
     if region.single || !region.stride.is_power_of_two() {
         return Ok(vec![region]);
@@ -546,17 +555,18 @@ fn split(store: &mut dyn Store, region: Region) -> Result<Vec<Region>, ImageErro
     Ok(parts)
 }
 
-/// A PEB, and the LEB and sequence number in its VID header.
+/// A PEB, with the LEB and the sequence number in its VID header.
 type Claim = (u64, Option<((u32, u32), u64)>);
 
-/// LEBs on both sides of a place where a second device begins, at least: with one sequence number, which no device has twice, and
-/// without any such. LEBs that were changed before a power cut are there twice in one device.
+/// Smallest number of LEBs on both sides of the start of a second device: with the same sequence number, which no
+/// device contains twice, and with any sequence number. LEBs that were changed before a power cut exist twice in one
+/// device.
 const COMMON_AND_EQUAL: usize = 2;
 const COMMON: usize = 8;
 
-/// First PEB of a second device: where as many LEBs as possible are on both sides. Each has a volume table and at least half of the LEBs
-/// of the side with fewer is on the other. Where erased PEBs leave that open, it is where devices of one size meet, or else where a volume
-/// table begins.
+/// First PEB of a second device: the position with the largest number of LEBs on both sides. Each side has a volume
+/// table. At least half of the LEBs of the smaller side are also on the other side. If erased PEBs allow several
+/// positions, the position at which devices of equal size meet is used, or otherwise the position of a volume table.
 fn second_begin(pebs: &[Claim]) -> Option<usize> {
     let is_table = |claim: &Claim| claim.1.is_some_and(|((volume, _), _)| volume == LAYOUT_VOLUME);
     let mut right: BTreeMap<(u32, u32), u32> = BTreeMap::new();
@@ -570,7 +580,7 @@ fn second_begin(pebs: &[Claim]) -> Option<usize> {
     }
     let mut left = Lebs::new();
     let mut tables = (false, pebs.iter().filter(|claim| is_table(claim)).count());
-    // Of equals the last, as erased PEBs belong to the device in front.
+    // Of equal positions, the last is used, because erased PEBs belong to the device before them.
     let mut best: Option<((usize, bool, bool), usize)> = None;
     let mut common = 0;
     for (at, claim) in pebs.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A UBI device in an image, as [`Survey`] has it, with the places of its LEBs.
+//! A UBI device in an image, as [`Survey`] describes it, with the positions of its LEBs.
 
 use std::fmt;
 
@@ -13,22 +13,22 @@ use crate::ImageError;
 use crate::format::location::{Content, ImageLocation};
 use crate::format::mapped::MappedVolume;
 
-/// A UBI device of an image, however damaged it is.
+/// A UBI device of an image, damaged or not.
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
     pub(crate) survey: Survey,
-    /// Bytes that the image has of its last PEB, if they are not all.
+    /// Number of bytes of the last PEB in the image, if the PEB is incomplete.
     cut_off: Option<u64>,
 }
 
 /// End of a file within the last PEB of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// The last PEB.
+    /// Number of the last PEB.
     pub(crate) pnum: u32,
-    /// Bytes that the file has of it.
+    /// Number of its bytes in the file.
     pub(crate) bytes: u64,
-    /// Bytes of a whole PEB.
+    /// Size of a complete PEB, bytes.
     peb_bytes: u32,
 }
 
@@ -40,28 +40,28 @@ impl fmt::Display for Cut {
 }
 
 impl Device {
-    /// Place where the file is cut within a PEB, if it is.
+    /// End of the file within a PEB, if the file is cut.
     pub(crate) fn cut(&self) -> Option<Cut> {
         let (bytes, pnum) = self.cut_off.zip(self.survey.peb_count().checked_sub(1))?;
         Some(Cut { pnum, bytes, peb_bytes: self.survey.flash().erase_bytes })
     }
 
-    /// True when the image has fewer PEBs than its volumes need: it is not a dump of a whole flash.
+    /// True if the image has fewer PEBs than its volumes need, so that it is no dump of a whole flash.
     fn is_short(&self) -> bool {
         let reserved: u64 = self.survey.volumes().map(|(_, record)| u64::from(record.reserved_pebs)).sum();
         u64::from(self.survey.peb_count()) < reserved + u64::from(LAYOUT_VOLUME_LEBS)
     }
 
-    /// True when the image ends before the PEBs that its volumes need, and none of these has any LEB.
+    /// True if the image ends before the PEBs that its volumes need, and no volume has LEBs.
     pub(super) fn is_without_lebs(&self) -> bool {
         let mut volumes = self.survey.volumes().map(|(id, _)| id);
         self.is_short() && volumes.all(|id| self.survey.mapped_lebs(id).next().is_none())
     }
 
-    /// Reads the headers of all its PEBs, and the volume table.
+    /// Reads the headers of all PEBs, and the volume table.
     ///
     /// # Errors
-    /// `Nothing` if the image cannot be UBI by its sizes; the file cannot be read.
+    /// `Nothing` if the sizes of the image are impossible for UBI; the file cannot be read.
     pub(crate) fn read(store: &mut impl Store, found: &ImageLocation) -> Result<Self, ImageError> {
         let Content::Ubi(shape) = &found.content else { return Err(ImageError::Nothing) };
         let geometry = flash_geometry(shape, found.len);
@@ -80,7 +80,8 @@ impl Device {
         Ok(device)
     }
 
-    /// Volumes whose records are lost have the LEBs that a filesystem in them states, at most the number of PEBs.
+    /// Sets the size of volumes without a record to the number of LEBs that their filesystem states, at most the
+    /// number of PEBs.
     fn ask_filesystems(&mut self, store: &mut impl Store) -> Result<(), ImageError> {
         if !self.survey.table().lost {
             return Ok(());
@@ -99,30 +100,30 @@ impl Device {
         Ok(())
     }
 
-    /// Bytes of data in a LEB of a static volume, if there is such a LEB.
+    /// Number of data bytes in a LEB of a static volume, if the LEB exists.
     pub(crate) fn used_bytes(&self, id: u32, lnum: u32) -> Option<usize> {
         self.survey.volume(id).filter(|record| record.volume_type == VolumeType::Static)?;
         self.survey.header_of(LebId { volume: id, lnum }).map(|vid| vid.data_size as usize)
     }
 
-    /// Byte of the store where a PEB begins.
+    /// Offset of a PEB in the store.
     pub(crate) fn peb_start(&self, pnum: u32) -> u64 {
         u64::from(pnum) * u64::from(self.survey.flash().erase_bytes)
     }
 
-    /// Byte of the store where the data of a PEB begin.
+    /// Offset of a PEB's data in the store.
     pub(super) fn data_start(&self, pnum: u32) -> u64 {
         self.peb_start(pnum) + u64::from(self.survey.geometry().data_offset())
     }
 
-    /// A volume as LEBs.
+    /// LEBs of a volume.
     pub(crate) fn volume<S: Store>(&self, store: S, id: u32, mapping: Mapping) -> MappedVolume<S> {
         let (geometry, places) = self.places(id, mapping);
         MappedVolume::new(store, geometry, places)
     }
 
-    /// The volume of a filesystem that is to be salvaged, as LEBs. Behind the last one stand the PEBs with
-    /// unknown LEBs; those that hold a superblock or master node are put in their place.
+    /// LEBs of a volume whose filesystem is salvaged. PEBs with unknown LEBs follow the last LEB. A PEB with a
+    /// superblock or master node is moved to the right LEB.
     pub(crate) fn salvaged<S: Store>(&self, mut store: S, id: u32) -> MappedVolume<S> {
         let (geometry, mut places) = self.places(id, Mapping::Salvage);
         if self.survey.nameless().next().is_some() {
@@ -134,12 +135,12 @@ impl Device {
         MappedVolume::new(store, geometry, places)
     }
 
-    /// Sizes of a volume, and the bytes where its LEBs begin.
+    /// Geometry of a volume, and the offsets of its LEBs.
     fn places(&self, id: u32, mapping: Mapping) -> (VolumeGeometry, Vec<Option<u64>>) {
         let survey = &self.survey;
         let record = survey.volume(id).copied().unwrap_or_default();
         let lebs = record.reserved_pebs.min(survey.peb_count().max(MISSING_LEBS_MAX));
-        // A table can name more LEBs than there are PEBs; those behind read as erased.
+        // A table can state more LEBs than there are PEBs; the LEBs after the last one read as erased.
         let places = (0..lebs.min(survey.last_lnum(id) + 1))
             .map(|lnum| survey.peb_of(LebId { volume: id, lnum }, mapping).map(|pnum| self.data_start(pnum)));
         (self.volume_geometry(&record, lebs), places.collect())
@@ -158,7 +159,7 @@ impl Device {
     }
 }
 
-/// Finds superblock and master nodes among LEBs whose number is not known: they stand in the first LEBs of a filesystem.
+/// Finds superblock and master nodes among LEBs with unknown numbers. They belong to the first LEBs of a filesystem.
 fn name_first_lebs(store: &mut impl Store, places: &mut [Option<u64>], named: usize) {
     for at in named..places.len() {
         let Some(place) = places[at] else { continue };

@@ -1,4 +1,4 @@
-//! Headers of PEBs, field by field.
+//! Dump of PEB headers, field by field.
 
 use floatgate_media::MediaError;
 use floatgate_media::ubi::{EC_MAGIC, EcHeader, ReadFlips, VID_MAGIC, VidHeader};
@@ -21,7 +21,7 @@ pub(crate) fn of_peb(device: Option<&Device>, pnum: u32, origin: &Origin) -> Res
     Ok(vec![ec, vid])
 }
 
-/// The EC or VID header that begins with these bytes; the magic number decides.
+/// EC or VID header that begins with these bytes, according to the magic number.
 pub(crate) fn of_header(bytes: &[u8]) -> Option<Dumped> {
     match *bytes.first_chunk()? {
         EC_MAGIC => Some(of_ec(&state(EcHeader::parse(bytes, ReadFlips::default())))),
@@ -30,7 +30,7 @@ pub(crate) fn of_header(bytes: &[u8]) -> Option<Dumped> {
     }
 }
 
-/// A header that was parsed on its own.
+/// State of a header that was parsed alone.
 fn state<T>(parsed: Result<T, MediaError>) -> HeaderState<T> {
     parsed.map_or_else(HeaderState::Damaged, HeaderState::Good)
 }

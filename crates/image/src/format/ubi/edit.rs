@@ -1,4 +1,4 @@
-//! Volumes of a device that are opened to be read or written, and the end of a device that was changed.
+//! Volumes of a device that are opened for reading or writing, and the end of a device after a change.
 
 use floatgate_stack::{Store, Volume};
 
@@ -10,10 +10,10 @@ use crate::format::location::ImageLocation;
 use crate::image::{FilePending, Image};
 use crate::selection::{Chosen, Selection};
 
-/// A volume of what is left of a device.
+/// Volume of the readable parts of a device.
 ///
 /// # Errors
-/// Nothing of the device is left; several volumes and none chosen.
+/// No part of the device is readable, or there are several volumes and none is selected.
 pub(super) fn readable_volume(
     Chosen { image, found, selection }: Chosen<'_>,
     choose: fn(&mut FileUbi, &Selection) -> Result<u32, ImageError>,
@@ -24,10 +24,10 @@ pub(super) fn readable_volume(
     Ok(Box::new(volume))
 }
 
-/// A volume of a device to be written to, larger than it is if that was asked for.
+/// Volume of a device for writing, enlarged if requested.
 ///
 /// # Errors
-/// The device is damaged; several volumes and none chosen; no room.
+/// The device is damaged, there are several volumes and none is selected, or there is no space.
 pub(super) fn writable_volume(
     Chosen { image, found, selection }: Chosen<'_>,
     recover: bool,
@@ -44,7 +44,8 @@ pub(super) fn writable_volume(
     Ok(Box::new(volume))
 }
 
-/// Moves what stands behind the first `end` bytes of a device into free PEBs before, while there are any.
+/// Moves data after the first `end` bytes of a device to free PEBs before this offset, as long as there are free
+/// PEBs.
 ///
 /// # Errors
 /// The device cannot be attached or written.
@@ -61,7 +62,7 @@ pub(super) fn vacate(
     ubi.detach().map(drop).map_err(|(error, _)| error.into())
 }
 
-/// Byte where the file is to end: a device that was shorter than its flash stays as short as it can, up to its last PEB with data.
+/// Size of the file after a change. A device that was shorter than its flash ends after its last PEB with data.
 ///
 /// # Errors
 /// The file cannot be read.

@@ -1,4 +1,4 @@
-//! Extracting all volumes of a device: each filesystem into a directory of its own, other volumes as files.
+//! Extraction of all volumes of a device: each filesystem into its own directory, other volumes as files.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,13 +26,13 @@ use crate::report::{CheckReport, Finding, Loss, Outcome, RawVolume, Structure};
 use crate::selection::{Chosen, Selection};
 use crate::words::{show_name, show_path};
 
-/// Bytes of a volume that are handed over at a time.
+/// Number of bytes of a volume in one piece.
 const CHUNK: usize = 1 << 20;
 
-/// The only filesystem of a device, or all its volumes.
+/// Extraction of the only filesystem of a device, or of all its volumes.
 pub(super) struct DeviceExtraction {
     parts: Parts,
-    /// Losses around the filesystems.
+    /// Losses outside the filesystems.
     losses: Vec<Loss>,
 }
 
@@ -41,9 +41,9 @@ enum Parts {
     Volumes(Vec<Part>),
 }
 
-/// A volume among several.
+/// One of several volumes.
 struct Part {
-    /// Its file or directory in the target.
+    /// Name of its file or directory in the target.
     name: Vec<u8>,
     content: PartContent,
 }
@@ -54,10 +54,10 @@ enum PartContent {
 }
 
 impl DeviceExtraction {
-    /// Finds the volumes that are meant.
+    /// Finds the selected volumes.
     ///
     /// # Errors
-    /// Nothing is left of a filesystem that was named or is alone; the host's.
+    /// No part of a named or only filesystem is readable, or the host reports an error.
     pub(super) fn open(chosen: Chosen<'_>) -> Result<Self, ImageError> {
         let Chosen { image, found, selection } = chosen;
         let volumes = volumes(chosen)?;
@@ -86,7 +86,8 @@ impl DeviceExtraction {
         let is_only = count == 1;
         for (id, name) in volumes {
             let selection = Selection { volume: Some(id.to_string()), ..selection.clone() };
-            // A node whose header is lost may be of any volume: what Linux finds decides, as far as it finds a filesystem.
+            // A node whose header is lost may belong to any volume. The volumes in which Linux finds a filesystem
+            // decide.
             let is_other = raw.contains(&id) && raw.len() < count;
             let extraction = if is_other { None } else { Extraction::of(chosen.with(&selection)).ok() };
             let (suffix, content) = if let Some(extraction) = extraction {
@@ -104,7 +105,7 @@ impl DeviceExtraction {
                     Ok(Some(files)) => ("", PartContent::Filesystem(Box::new(files))),
                     Ok(None) => (".img", PartContent::Raw(file, raw)),
                     Err(ImageError::Filesystem(error)) => {
-                        // The bytes are whole; the files are not there.
+                        // The bytes are complete, but the files cannot be read.
                         let what = format!("volume {}: its files cannot be read: {error}", show_name(&name));
                         unread.push(Loss::new(&[], what));
                         (".img", PartContent::Raw(file, raw))
@@ -168,8 +169,9 @@ impl Parts {
     }
 }
 
-/// Losses of a UBI device that its filesystems do not tell: the file is cut, data of a static volume fail their CRC, headers or pages of a
-/// volume without a filesystem are lost. `has_files` tells for which volumes files are extracted; of others the extraction lists LEBs itself.
+/// Losses of a UBI device that its filesystems do not report: a cut file, data of a static volume with a wrong CRC,
+/// and lost headers or pages of a volume without a filesystem. `has_files` is true for volumes whose files are
+/// extracted; for others the extraction lists the LEBs itself.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -193,9 +195,9 @@ pub(crate) fn device_losses(
         device.survey.volumes().filter(|(id, _)| has_files(*id)).filter_map(|(id, _)| name(id)).collect();
     let is_of_files = |volume: &String| with_files.contains(volume);
     let is_lost = |finding: &Finding| match finding.structure {
-        // No LEB is missing where all that is in use is in front of the end.
+        // If all LEBs in use are before the end, no LEB is missing.
         Structure::Device => finding.severity == Outcome::Damaged || finding.peb.is_none(),
-        // Nothing tells whether it was made empty.
+        // It is unknown whether the volume was created empty.
         Structure::StaticVolume if finding.leb.is_none() => true,
         Structure::StaticVolume => {
             finding.severity == Outcome::Damaged && finding.volume.as_ref().is_some_and(is_of_files)
@@ -237,7 +239,7 @@ pub(crate) fn device_losses(
 }
 
 impl Extracted {
-    /// Takes in what was extracted of a volume, whose paths begin in a directory.
+    /// Adds the result of a volume, whose paths begin with a directory.
     fn add(&mut self, volume: Self, folder: &[u8]) {
         let folder = show_name(folder);
         self.entries += 1 + volume.entries;
@@ -246,7 +248,7 @@ impl Extracted {
         let path = |path: &str| if path == "/" { format!("/{folder}") } else { format!("/{folder}{path}") };
         self.losses.extend(volume.losses.into_iter().map(|loss| Loss { path: path(&loss.path), ..loss }));
         for note in volume.notes {
-            // What is damaged in the device is a note of each of its volumes.
+            // Damage of the device is a note of each of its volumes.
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }
@@ -254,7 +256,7 @@ impl Extracted {
     }
 }
 
-/// Numbers and names of the volumes of a device that are meant.
+/// Numbers and names of the selected volumes.
 fn volumes(Chosen { image, found, selection }: Chosen<'_>) -> Result<Vec<(u32, Vec<u8>)>, ImageError> {
     let ubi = image.attach_remains(found)?;
     let wanted = selection.volume.as_ref().map(|_| choose_volume(&ubi, selection)).transpose()?;
@@ -262,7 +264,7 @@ fn volumes(Chosen { image, found, selection }: Chosen<'_>) -> Result<Vec<(u32, V
     Ok(meant.map(|volume| (volume.id, volume.name)).collect())
 }
 
-/// True when a volume does not hold a UBIFS in the LEBs that Linux finds.
+/// True if a volume contains no UBIFS in the LEBs that Linux finds.
 fn is_raw(chosen: Chosen<'_>) -> Result<bool, ImageError> {
     match open_volume(chosen) {
         Ok((mut volume, ..)) => Ok(!has_filesystem(&mut volume)),
@@ -289,7 +291,7 @@ fn write_raw(
     Ok(Extracted { bytes: raw.bytes, losses, notes: raw.notes, ..Extracted::default() })
 }
 
-/// The bytes of a volume, read from a temporary file.
+/// Bytes of a volume, read from a temporary file.
 struct RawContents {
     file: File,
     size: u64,
@@ -306,7 +308,7 @@ impl Contents for RawContents {
         let at = self.at;
         let len = usize::try_from(self.size - at).unwrap_or(CHUNK).min(CHUNK);
         self.buffer.resize(len, 0);
-        // What cannot be read is missing at the end; `damage` says so.
+        // Unreadable data is missing at the end, and `damage` reports it.
         if len == 0 || self.file.read_exact_at(&mut self.buffer, at).is_err() {
             return None;
         }
@@ -323,7 +325,7 @@ impl Contents for RawContents {
     }
 }
 
-/// A target in a directory of another one.
+/// Target in a directory of another target.
 struct SubdirectoryTarget<'t> {
     target: &'t mut dyn Target,
     folder: Vec<u8>,

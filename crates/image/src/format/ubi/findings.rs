@@ -16,14 +16,14 @@ use crate::part::Part;
 use crate::report::{CheckReport, Finding, Layer, PebCounts, Structure};
 use crate::words::{count, show_name};
 
-/// Bytes of a header.
+/// Size of a header, bytes.
 const HEADER: usize = 64;
 
-/// Bytes of a record of the volume table.
+/// Size of a record in the volume table, bytes.
 const RECORD: usize = 172;
 
 impl Device {
-    /// PEBs by what they are.
+    /// Number of PEBs by state.
     pub(crate) fn counts(&self) -> PebCounts {
         let mut counts = PebCounts { total: self.survey.peb_count(), ..PebCounts::default() };
         for peb in self.survey.pebs() {
@@ -40,7 +40,7 @@ impl Device {
         counts
     }
 
-    /// Says what is wrong.
+    /// Reports the findings.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -73,8 +73,9 @@ impl Device {
         Ok(())
     }
 
-    /// PEBs with data whose headers are lost, so that Linux does not find their LEBs, and no other PEB has them; each with its LEB where that
-    /// is known. One whose LEB is not known and begins with a node is of a filesystem, which misses it.
+    /// PEBs with data and lost headers, whose LEBs Linux does not find and no other PEB contains. Each has its LEB if
+    /// it is known. A PEB with an unknown LEB that begins with a node belongs to a filesystem, which reports it as
+    /// missing.
     pub(crate) fn lost_pebs(&self, store: &mut impl Store) -> Result<Vec<(u32, Option<LebId>)>, StoreError> {
         let mut lost = Vec::new();
         for (pnum, peb) in (0..).zip(self.survey.pebs()) {
@@ -98,7 +99,8 @@ impl Device {
         Ok(lost)
     }
 
-    /// LEBs of dynamic volumes in which pages with these bytes of the image are: no checksum covers them but the ECC. Each with the byte.
+    /// LEBs of dynamic volumes that contain the pages at these offsets of the image, each with its offset. Only the
+    /// ECC protects these pages.
     pub(crate) fn unchecked_pages(&self, pages: &[u64]) -> Vec<(u64, LebId)> {
         let pebs = self.survey.pebs();
         let peb_bytes = u64::from(self.survey.geometry().flash().peb_bytes);
@@ -113,7 +115,7 @@ impl Device {
         pages.iter().filter_map(leb).collect()
     }
 
-    /// Finding of a page that the ECC cannot correct, in a volume without a filesystem.
+    /// Finding about a page that the ECC cannot correct, in a volume without a filesystem.
     pub(crate) fn judge_page(&self, at: u64, leb: LebId, origin: &Origin) -> Finding {
         let what = "a page has more wrong bits than its ECC corrects";
         let consequence = "the data of this volume are not whole";
@@ -123,7 +125,7 @@ impl Device {
         finding
     }
 
-    /// Damage to a PEB. `leb_offset` has the byte in the PEB.
+    /// Findings about a PEB. `leb_offset` is the offset in the PEB.
     fn judge(&self, peb: &PebVerdict) -> Vec<Finding> {
         let mut findings = Vec::new();
         match peb.ec {
@@ -144,7 +146,7 @@ impl Device {
         findings
     }
 
-    /// A PEB without EC header: Linux erases it, whatever else is in it.
+    /// Finding about a PEB without EC header: Linux erases it, even if it contains other data.
     fn judge_without_ec(&self, peb: &PebVerdict) -> Option<Finding> {
         let HeaderState::Good(vid) = peb.vid else { return None };
         let kept = self.is_mapped(&vid);
@@ -208,7 +210,7 @@ impl Device {
         Some(ubi(severity, Structure::VidHeader, what, consequence))
     }
 
-    /// Contradiction between a VID header and the volume table.
+    /// Text about a contradiction between a VID header and the volume table.
     fn misfit(&self, vid: &VidHeader) -> String {
         let record = self.survey.volume(vid.volume_id).copied().unwrap_or_default();
         if vid.lnum >= record.reserved_pebs {
@@ -222,7 +224,7 @@ impl Device {
         self.survey.volume(id).map(|record| show_name(record.name()))
     }
 
-    /// True when Linux finds the LEB that a VID header claims, there or elsewhere.
+    /// True if Linux finds the LEB of a VID header in this PEB or another one.
     fn is_mapped(&self, vid: &VidHeader) -> bool {
         let leb = LebId { volume: vid.volume_id, lnum: vid.lnum };
         self.survey.peb_of(leb, Mapping::Linux).is_some()
@@ -233,13 +235,13 @@ impl Device {
         format!("LEB {} of volume {name}", vid.lnum)
     }
 
-    /// True when a PEB has another image sequence number than the first one. 0 is any image.
+    /// True if a PEB has another image sequence number than the first PEB. The number 0 matches every image.
     fn is_of_other_image(&self, peb: &PebVerdict) -> bool {
         let own = self.survey.image_seq();
         matches!(peb.ec, HeaderState::Good(ec) if own != 0 && ec.image_seq != 0 && ec.image_seq != own)
     }
 
-    /// One finding for all PEBs of another image.
+    /// Reports all PEBs of another image in one finding.
     fn report_image_seq(&self, origin: &Origin, report: &mut CheckReport) {
         let others = (0..).zip(self.survey.pebs()).filter(|(_, peb)| self.is_of_other_image(peb));
         let others: Vec<(u32, &PebVerdict)> = others.collect();
@@ -256,8 +258,8 @@ impl Device {
         report.add(finding);
     }
 
-    /// LEBs in blocks that are marked bad, and in no other PEB. Linux reads no such block: a LEB that it moved, or that was removed later, may
-    /// have left its headers there, or the mark is a wrong bit.
+    /// LEBs in blocks that are marked bad, and in no other PEB. Linux does not read such a block. The headers of a
+    /// LEB that was moved or removed later may remain in it, or the mark is a bitflip.
     pub(crate) fn marked_lebs(&self, store: &mut impl Store) -> Result<Vec<(u32, LebId)>, StoreError> {
         let mut lebs = Vec::new();
         for (pnum, peb) in (0..).zip(self.survey.pebs()) {
@@ -291,7 +293,7 @@ impl Device {
             report.add(finding);
             let mut head = vec![0; HEAD_BYTES.min(self.survey.geometry().leb_bytes() as usize)];
             store.read_at(self.data_start(pnum), &mut head)?;
-            // A filesystem tells itself which LEBs it has.
+            // A filesystem knows its own LEBs.
             if !is_node(&head) {
                 let offset = origin.file_byte(self.peb_start(pnum));
                 report.may_be_lost.push(Part { offset, len: 0 });
@@ -300,8 +302,8 @@ impl Device {
         Ok(())
     }
 
-    /// Makes a finding of a file that is cut. Nothing tells how much is missing, and nothing in use is lost where every
-    /// volume says itself what it has, and has that.
+    /// Reports a file that is cut. The number of missing bytes is unknown. No used data is lost if each volume states
+    /// its own extent and is complete.
     fn report_end(
         &self,
         store: &mut impl Store,
@@ -337,8 +339,8 @@ impl Device {
         Ok(())
     }
 
-    /// Notes what stands behind the last PEB where a volume without a filesystem may have gone on: other data, or PEBs that were
-    /// overwritten as a whole.
+    /// Adds notes about data after the last PEB, where a volume without a filesystem may have continued: other data,
+    /// or PEBs that were completely overwritten.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -378,8 +380,8 @@ impl Device {
         Ok(())
     }
 
-    /// True when a volume tells which LEBs it has: a static one by its VID headers, a filesystem by its superblock, master node and LEB
-    /// properties, which are checked elsewhere.
+    /// True if a volume states which LEBs it has. A static volume does so in its VID headers; a filesystem does so in
+    /// its superblock, master node and LEB properties, which are checked elsewhere.
     fn tells_its_end(
         &self,
         store: &mut impl Store,
@@ -465,7 +467,7 @@ impl Device {
         Ok(())
     }
 
-    /// True when the CRC over the data of a PEB is right.
+    /// True if the CRC of a PEB's data is right.
     fn is_whole(&self, store: &mut impl Store, pnum: u32, vid: &VidHeader) -> Result<bool, StoreError> {
         let mut data = vec![0; vid.data_size as usize];
         store.read_at(self.data_start(pnum), &mut data)?;

@@ -1,5 +1,6 @@
-//! Demands of Linux on a UBI image before anything is read from it: volumes that the flash holds, and volumes that hold the
-//! filesystems in them. `check` and `info` report it of an image; `build` and `ubinize` refuse or warn before they write one.
+//! Checks that Linux makes on a UBI image before it reads data: whether the flash holds the volumes, and whether the
+//! volumes hold their filesystems. `check` and `info` report the findings of an image; `build` and `ubinize` refuse
+//! or warn before they write an image.
 
 use std::fmt;
 
@@ -17,7 +18,7 @@ use crate::words::count;
 
 const NOT_ATTACHED: &str = "Linux does not attach the device: no volume can be used";
 
-/// The flash that an image is to fit: a partition of a chip.
+/// Flash for which an image is checked: a partition of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetFlash {
     pub(crate) shape: FlashShape,
@@ -28,31 +29,31 @@ impl TargetFlash {
     /// Flash of this shape.
     ///
     /// # Errors
-    /// Sizes that no UBI device has.
+    /// No UBI device has these sizes.
     pub fn new(shape: FlashShape) -> Result<Self, BuildError> {
         Ok(Self { shape, ubi: shape.ubi()? })
     }
 
-    /// LEBs that a volume which grows gets, if volumes have `lebs` together and it has `own` of these.
+    /// Number of LEBs of a volume after it grows, if all volumes have `lebs` LEBs and this volume has `own` of them.
     fn grown(&self, own: u32, lebs: u64) -> Option<u32> {
         let free = u64::from(self.shape.budget()?.available_lebs()).saturating_sub(lebs);
         Some(own.saturating_add(u32::try_from(free).unwrap_or(u32::MAX)))
     }
 }
 
-/// Properties of a UBI volume that matter to a filesystem in it.
+/// Properties of a UBI volume that affect its filesystem.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Its LEBs and their sizes.
+    /// Number and size of its LEBs.
     pub geometry: VolumeGeometry,
-    /// It grows to all free space when it is first attached.
+    /// True if the volume grows to all free space when it is first attached.
     pub grows: bool,
-    /// LEBs that it grows to, where the flash is known.
+    /// Number of LEBs after the volume grows; `None` if the flash is unknown.
     pub grown: Option<u32>,
 }
 
 impl Room {
-    /// A volume with these flags, on a device whose volumes have `lebs` LEBs together.
+    /// Properties of a volume with these flags, on a device whose volumes have `lebs` LEBs in total.
     pub(crate) fn new(
         flags: VolumeFlags,
         geometry: VolumeGeometry,
@@ -65,7 +66,7 @@ impl Room {
     }
 }
 
-/// The superblock that a file or a volume begins with, if it is undamaged.
+/// Superblock at the start of a file or a volume, if it is undamaged.
 pub(crate) fn superblock_in(head: &[u8]) -> Option<Superblock> {
     match Frame::parse(head).and_then(|frame| frame.node()) {
         Ok(Node::Superblock(superblock)) => Some(superblock),
@@ -73,7 +74,7 @@ pub(crate) fn superblock_in(head: &[u8]) -> Option<Superblock> {
     }
 }
 
-/// Findings on what Linux does not accept, or cannot use, of a volume with this filesystem.
+/// Findings about properties of a volume with this filesystem that Linux does not accept, or cannot use.
 pub(crate) fn of_volume(superblock: &Superblock, room: &Room) -> Vec<Finding> {
     let finding = |severity, what, consequence: &str| {
         let structure = ubifs::Structure::Superblock;
@@ -88,7 +89,7 @@ pub(crate) fn of_volume(superblock: &Superblock, room: &Room) -> Vec<Finding> {
         vec![finding]
     };
     const NOT_MOUNTED: &str = "Linux does not mount the filesystem";
-    // What is impossible on any volume is a finding of its own.
+    // Parameters that are impossible on every volume have their own finding.
     if superblock.grown(superblock.max_leb_count).check().is_err() {
         return Vec::new();
     }
@@ -108,7 +109,7 @@ pub(crate) fn of_volume(superblock: &Superblock, room: &Room) -> Vec<Finding> {
     finding(Severity::Damaged, what, NOT_MOUNTED)
 }
 
-/// LEBs of the volume that the filesystem can never use.
+/// Finding about LEBs of the volume that the filesystem can never use.
 fn of_growth(
     superblock: &Superblock,
     room: &Room,
@@ -132,7 +133,7 @@ fn of_growth(
     finding(Severity::Note, what, &consequence)
 }
 
-/// Findings on the flash of volumes that it cannot hold, that have `lebs` LEBs together, in an image of `pebs` PEBs.
+/// Findings about a flash that cannot hold the volumes, which have `lebs` LEBs in total, in an image of `pebs` PEBs.
 pub(crate) fn of_flash(lebs: u64, pebs: u64, flash: &FlashShape) -> Vec<Finding> {
     let (Some(budget), Some(size)) = (flash.budget(), flash.size) else { return Vec::new() };
     let finding = |severity, what, consequence: String| {
@@ -189,7 +190,7 @@ fn of_lebs(lebs: u64, budget: &PebBudget, size: &FlashSize) -> Option<(Severity,
     })
 }
 
-/// Findings on the flash of an image that it cannot hold, that is there, whose volumes have `lebs` LEBs together.
+/// Findings about a flash that cannot hold an existing image, whose volumes have `lebs` LEBs in total.
 pub(crate) fn of_image(own: &UbiShape, len: u64, lebs: u64, flash: &TargetFlash) -> Vec<Finding> {
     let wanted = &flash.ubi;
     let pairs = [
@@ -213,16 +214,16 @@ pub(crate) fn of_image(own: &UbiShape, len: u64, lebs: u64, flash: &TargetFlash)
     of_flash(lebs, pebs, &flash.shape)
 }
 
-/// Findings on a filesystem without UBI, where it does not fit a volume on the flash.
+/// Findings about a filesystem without UBI that does not fit a volume on the flash.
 pub(crate) fn of_bare(superblock: &Superblock, flash: &TargetFlash) -> Vec<Finding> {
     let Some(budget) = flash.shape.budget() else { return Vec::new() };
     let geometry = flash.shape.volume(&flash.ubi, budget.available_lebs());
     let findings = of_volume(superblock, &Room { geometry, grows: false, grown: None });
-    // Others may share the flash: LEBs that are left over are no fault.
+    // Other volumes may share the flash, so unused LEBs are no fault.
     findings.into_iter().filter(|finding| finding.severity == Outcome::Damaged).collect()
 }
 
-/// Lines of findings for people.
+/// Prints findings as lines of text.
 pub(crate) fn show(f: &mut fmt::Formatter<'_>, indent: &str, findings: &[Finding]) -> fmt::Result {
     findings.iter().try_for_each(|finding| writeln!(f, "{indent}{}: {}", finding.what, finding.consequence))
 }

@@ -1,4 +1,4 @@
-//! A UBI device and its volumes, for people and programs.
+//! Description of a UBI device and its volumes, as text and JSON.
 
 use std::fmt;
 
@@ -23,74 +23,74 @@ use crate::words::{count, show_name, size};
 /// A UBI device.
 #[derive(Clone, Debug, Serialize)]
 pub struct UbiInfo {
-    /// Bytes of a PEB.
+    /// Size of a PEB, bytes.
     pub peb_bytes: u32,
     /// Smallest write, bytes.
     pub min_io_bytes: u32,
     /// Smallest write of headers, bytes.
     pub sub_page_bytes: u32,
-    /// Byte in a PEB where the VID header begins.
+    /// Offset of the VID header in a PEB, bytes.
     pub vid_header_offset: u32,
-    /// Byte in a PEB where data begin.
+    /// Offset of the data in a PEB, bytes.
     pub data_offset: u32,
-    /// Bytes of a LEB.
+    /// Size of a LEB, bytes.
     pub leb_bytes: u32,
     /// Image sequence number.
     pub image_seq: u32,
-    /// PEBs in all.
+    /// Number of PEBs.
     pub pebs: u32,
-    /// PEBs that are free, or erased and without headers.
+    /// Number of PEBs that are free, or erased and without headers.
     pub free_pebs: u32,
-    /// PEBs that hold LEBs.
+    /// Number of PEBs that contain LEBs.
     pub mapped_pebs: u32,
-    /// PEBs set aside because of damage.
+    /// Number of PEBs that are reserved because of damage.
     pub corrupted_pebs: u32,
-    /// PEBs that are marked bad in the OOB of a dump.
+    /// Number of PEBs that are marked bad in the OOB of a dump.
     pub bad_pebs: u32,
-    /// LEBs that a new volume could have.
+    /// Number of LEBs available for a new volume.
     pub available_lebs: u32,
     /// Lowest, mean and highest erase counter.
     pub erase_counts: [u32; 3],
-    /// Volumes of the device, with what they hold.
+    /// Volumes of the device, with their contents.
     pub volumes: Vec<OneVolume>,
-    /// Findings on the flash that the image is meant for, where it does not fit.
+    /// Findings about the flash for which the image is checked.
     pub misfits: Vec<Finding>,
 }
 
-/// Volume of a UBI device, and what is in it.
+/// A volume of a UBI device, and its contents.
 #[derive(Clone, Debug, Serialize)]
 pub struct OneVolume {
     /// Volume id.
     pub id: u32,
     /// Name of the volume.
     pub name: String,
-    /// Written once as a whole, with CRCs.
+    /// True for a static volume, which is written once as a whole, with CRCs.
     pub is_static: bool,
-    /// LEBs set aside for it.
+    /// Number of LEBs reserved for the volume.
     pub lebs: u32,
-    /// LEBs that are mapped.
+    /// Number of mapped LEBs.
     pub mapped_lebs: u32,
-    /// Usable bytes of a LEB.
+    /// Usable size of a LEB, bytes.
     pub leb_bytes: u32,
-    /// Number that LEB sizes are a multiple of.
+    /// Alignment of the LEB size, bytes.
     pub alignment: u32,
-    /// Bytes of data of a static volume.
+    /// Number of data bytes in a static volume.
     pub used_bytes: Option<u64>,
-    /// Grows to all free space when it is first attached.
+    /// True if the volume grows to all free space when it is first attached.
     pub autoresize: bool,
-    /// A static volume whose CRCs Linux does not check when it is opened.
+    /// True for a static volume whose CRCs Linux does not check when it is opened.
     pub skip_check: bool,
-    /// An update was cut off.
+    /// True if an update was interrupted.
     pub update_unfinished: bool,
-    /// LEBs of a static volume with data that are missing or fail their CRC, or cannot be told.
+    /// True if LEBs with data of a static volume are missing, have a wrong CRC, or cannot be determined.
     pub damaged: bool,
-    /// The filesystem in it.
+    /// UBIFS in the volume.
     pub ubifs: Option<UbifsInfo>,
-    /// Kind of content by its first bytes, where it is no UBIFS.
+    /// Kind of the content according to its first bytes, if it is no UBIFS.
     pub starts_with: Option<String>,
 }
 
-/// Damage of a device.
+/// Text about the damage of a device.
 pub(crate) fn damage(ubi: &FileUbi) -> Option<String> {
     let all = ubi.damage();
     let first = all.first()?;
@@ -140,7 +140,7 @@ pub(crate) fn ubi_info(
     out
 }
 
-/// One of the volumes that have `lebs` LEBs together.
+/// Description of one of the volumes, which have `lebs` LEBs in total.
 fn volume_info(ubi: FileUbi, volume: &VolumeInfo, lebs: u64, selection: &Selection) -> (OneVolume, FileUbi) {
     let is_static = volume.volume_type == VolumeType::Static;
     let mut out = OneVolume {
@@ -159,7 +159,7 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo, lebs: u64, selection: &Selecti
         ubifs: None,
         starts_with: None,
     };
-    // Without a volume table its size is a guess.
+    // Without a volume table the size of the volume is a guess.
     let is_guess = ubi.damage().iter().any(AttachFault::is_of_table);
     match ubi.open_volume(volume.id) {
         Ok(opened) => {
@@ -183,7 +183,7 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo, lebs: u64, selection: &Selecti
     }
 }
 
-/// The beginning of a volume: a known format, or its first bytes.
+/// Start of a volume: a known format, or its first bytes.
 fn first_bytes(volume: &mut dyn Volume) -> Option<String> {
     let mut bytes = [0xFF; HEAD_BYTES];
     let len = HEAD_BYTES.min(volume.geometry().leb_bytes as usize);
@@ -238,7 +238,7 @@ impl fmt::Display for UbiInfo {
 }
 
 impl UbiInfo {
-    /// Command lines that make such an image.
+    /// Prints the command lines that create such an image.
     fn show_ubinize(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  to make such an image:")?;
         for volume in &self.volumes {
@@ -299,8 +299,8 @@ impl fmt::Display for OneVolume {
 }
 
 impl OneVolume {
-    /// A name for files and sections: the name of the volume, if neither a shell nor an ini file takes it for
-    /// something else.
+    /// Name for files and sections: the name of the volume, unless a shell or an ini file would interpret it
+    /// differently.
     fn plain_name(&self) -> String {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         let is_safe =
@@ -312,7 +312,7 @@ impl OneVolume {
         let name = self.plain_name();
         writeln!(f, "    [{name}]")?;
         writeln!(f, "    mode=ubi")?;
-        // An empty volume has no image. A static one cannot be without.
+        // An empty dynamic volume needs no image; a static volume always needs one.
         if self.is_static || self.ubifs.is_some() || self.mapped_lebs > 0 {
             writeln!(f, "    image={name}.img")?;
         }

@@ -1,4 +1,4 @@
-//! UBI: a device in an image, with its volumes and what is in them.
+//! UBI: a device in an image, with its volumes and their contents.
 
 pub(crate) mod attach;
 mod check;
@@ -71,7 +71,7 @@ impl Format for UbiShape {
         ubifs::mount::mount(chosen, volume, recover, behaviour)
     }
 
-    /// LEBs of volumes with a filesystem that is only read: UBIFS has checksums of its own.
+    /// Lost LEBs of volumes with a read-only filesystem; UBIFS has its own checksums.
     fn unverified_losses(&self, chosen: Chosen<'_>) -> Result<Vec<Loss>, ImageError> {
         let Chosen { image, found, selection } = chosen;
         if !matches!(edit::readable_volume(chosen, choose_ubifs), Err(ImageError::NoFilesystem(_))) {

@@ -1,4 +1,4 @@
-//! Sizes of pages, from what headers tell.
+//! Page sizes, derived from headers.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use floatgate_stack::store::Store;
 use crate::ImageError;
 use crate::pages::{FlashSizes, PageShape, usual_block};
 
-/// Pages that blocks of chips have.
+/// Numbers of pages in a block.
 const PAGES_PER_BLOCK: [u32; 6] = [16, 32, 64, 128, 256, 512];
 
-/// Page sizes that chips have.
+/// Page sizes of chips, bytes.
 const PAGE_BYTES: [u32; 6] = [512, 1024, 2048, 4096, 8192, 16384];
 
-/// Pages and OOB that make up a block of `stride` bytes, where data begin at the end of a page; those that
-/// most chips have first. A page of half the size with half the OOB always does as well: what is in the pages
-/// has to tell which it is.
+/// Layouts of pages and OOB for a block of `stride` bytes, in which data begins at the end of a page; the most common
+/// first. A layout with half the page size and half the OOB is always possible as well, so the contents of the pages
+/// must decide.
 pub(crate) fn page_shapes(stride: u64, data_offset: u32, sizes: &FlashSizes) -> Vec<PageShape> {
     let pages_per_block = PAGES_PER_BLOCK.into_iter().chain(sizes.pages.pages_per_block);
     let blocks: BTreeSet<u32> = pages_per_block.filter(|&pages| pages > 0).collect();
@@ -33,14 +33,14 @@ pub(crate) fn page_shapes(stride: u64, data_offset: u32, sizes: &FlashSizes) -> 
     };
     let all = pages.into_iter().flat_map(|page| blocks.iter().map(move |&block| (page, block)));
     let mut shapes: Vec<PageShape> = all.filter_map(shape).collect();
-    // Larger pages first among the usual ones: 512-byte pages divide every block.
+    // Larger pages are first among the usual layouts, because 512-byte pages divide every block.
     shapes.sort_by_key(|shape| {
         (shape.pages_per_block != usual_block(shape.page_bytes), std::cmp::Reverse(shape.page_bytes))
     });
     shapes
 }
 
-/// Reads data in pages with OOB that begin at a byte of a file.
+/// Reads data in pages with OOB that begin at an offset of a file.
 pub(super) fn read_in_pages(
     store: &dyn Store,
     start: u64,
@@ -62,21 +62,22 @@ pub(super) fn read_in_pages(
     Ok(())
 }
 
-/// True when data begin with the first page of this size behind the VID header, as Linux has it. A controller that puts OOB between the
-/// parts of a page makes pages seem smaller than they are.
+/// True if data begins with the first page of this size after the VID header, as in Linux. A controller with OOB
+/// between the parts of a page makes pages look smaller than they are.
 pub(super) fn is_page(header: &EcHeader, page_bytes: u32) -> bool {
     let end = u64::from(header.vid_header_offset) + VidHeader::SIZE as u64;
     end.checked_next_multiple_of(page_bytes.into()) == Some(header.data_offset.into())
 }
 
-/// The smallest write, bytes: from a UBIFS in the device, if there is one, or from the headers.
+/// Smallest write in bytes, from a UBIFS in the device or from the headers.
 ///
-/// Data begin with the first page behind the VID header. NOR has no pages: there the headers follow each other. Where data begin at
-/// twice the VID header's place, that header stands in a page of its own, or in a sub-page where no chip has such pages.
+/// Data begins with the first page after the VID header. NOR has no pages: its headers follow each other directly. If
+/// data begins at twice the offset of the VID header, the header has its own page, or its own sub-page if no chip has
+/// such a page size.
 pub(crate) fn min_io_bytes(header: &EcHeader, ubifs: Option<u32>) -> u32 {
     let (vid, data) = (header.vid_header_offset, header.data_offset);
     match ubifs.filter(|&unit| unit <= 8 || is_page(header, unit)) {
-        // UBIFS takes smaller units for units of 8.
+        // UBIFS rounds smaller units up to 8.
         Some(8) if vid < 256 => return 1,
         Some(unit) if unit > 8 && unit.is_power_of_two() && data.is_multiple_of(unit) => return unit,
         _ => {}

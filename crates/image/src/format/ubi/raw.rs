@@ -1,4 +1,4 @@
-//! The bytes of a volume of a UBI device.
+//! Bytes of a volume of a UBI device.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -16,10 +16,11 @@ use crate::image::Image;
 use crate::report::RawVolume;
 use crate::selection::Chosen;
 
-/// Writes the bytes of a volume: of a static one its data, of a dynamic one all up to the last LEB that is mapped.
+/// Writes the bytes of a volume: the data of a static volume, or a dynamic volume up to its last mapped LEB.
 ///
 /// # Errors
-/// Several volumes and none chosen; a device that cannot be attached, a volume whose update was cut off; the host's.
+/// Several volumes and none selected, a device that cannot be attached, a volume with an interrupted update, or an
+/// error of the host.
 pub(super) fn read_raw(
     Chosen { image, found, selection }: Chosen<'_>,
     out: &mut dyn Write,
@@ -35,7 +36,7 @@ pub(super) fn read_raw(
     Ok(raw)
 }
 
-/// LEBs of dynamic volumes that are not as they were written: the ECC could not correct a page, or the headers of their PEB are lost.
+/// LEBs of dynamic volumes with lost data: the ECC could not correct a page, or the headers of their PEB are lost.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -51,7 +52,7 @@ pub(super) fn lost_lebs(image: &Image, found: &ImageLocation) -> Result<BTreeSet
     Ok(pages.chain(headers.into_iter().filter_map(|(_, leb)| leb)).collect())
 }
 
-/// As [`read_raw`], with all LEBs of the volume that are not whole.
+/// As [`read_raw`], and returns all incomplete LEBs of the volume.
 ///
 /// # Errors
 /// As [`read_raw`].
@@ -69,7 +70,7 @@ pub(super) fn read_raw_judged(chosen: Chosen<'_>, out: &mut dyn Write) -> Result
     Ok(raw)
 }
 
-/// LEBs up to the last one that holds something.
+/// Number of LEBs up to the last LEB with data.
 fn last_leb(ubi: &mut FileUbi, volume: &VolumeInfo) -> Result<u32, ImageError> {
     let mut last = 0;
     for lnum in 0..volume.used_lebs {
@@ -77,7 +78,7 @@ fn last_leb(ubi: &mut FileUbi, volume: &VolumeInfo) -> Result<u32, ImageError> {
             last = lnum + 1;
         }
     }
-    // What is missing at the end of a static volume is missed.
+    // A missing end of a static volume is reported as missing.
     Ok(if volume.mapped_lebs > 0 && volume.corrupted { volume.used_lebs } else { last })
 }
 

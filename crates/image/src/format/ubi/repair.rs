@@ -1,4 +1,4 @@
-//! A UBI device written anew, with its volumes and what is in them.
+//! A UBI device that is written again, with its volumes and their contents.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,17 +26,17 @@ use crate::selection::Selection;
 use crate::words::show_name;
 use floatgate_host::output::Output;
 
-/// PEBs that UBI needs besides those of volumes: the volume table, wear levelling, atomic changes.
+/// Number of PEBs that UBI needs in addition to those of volumes: the volume table, wear levelling, atomic changes.
 const OWN_PEBS: u64 = 4;
 
 type Flash = StoreFlash<ExtendedSpace>;
 
 type Salvaged = MappedVolume<Box<dyn Store>>;
 
-/// Attaches a copy of a device in the output, mounts its filesystems for writing, and ends that in order.
+/// Attaches a copy of a device in the output, mounts its filesystems for writing, and unmounts them.
 ///
 /// # Errors
-/// Damage; failures of the files.
+/// Damage, or a failure of the files.
 pub(super) fn recover(
     before: &Image,
     (found, shape): (&ImageLocation, &UbiShape),
@@ -51,7 +51,7 @@ pub(super) fn recover(
         let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
         let volume = match Ubifs::mount(volume, &options, Behaviour::default()) {
             Ok(fs) => fs.unmount().map_err(|(error, _)| error)?,
-            // No filesystem, or not one that can be written: it stays.
+            // A volume without a filesystem, or with one that cannot be written, is not changed.
             Err((_, volume)) => volume,
         };
         ubi = volume.into_ubi();
@@ -66,7 +66,7 @@ pub(super) fn recover(
     if is_plain && ends_file(&*before.store()?, found, shape) { trim(output, found, shape) } else { Ok(()) }
 }
 
-/// Cuts off what UBI has formatted behind the last device of a file and not used.
+/// Removes PEBs that UBI formatted after the last device of a file and did not use.
 fn trim(output: &Output, found: &ImageLocation, shape: &UbiShape) -> Result<(), ImageError> {
     let file = File::options().read(true).write(true).open(output.temporary()).map_err(ImageError::File)?;
     let size = file.metadata().map_err(ImageError::File)?.len();
@@ -83,12 +83,12 @@ fn trim(output: &Output, found: &ImageLocation, shape: &UbiShape) -> Result<(), 
     Ok(output.file().set_len(end.min(size)).map_err(|error| output.failed(error))?)
 }
 
-/// Writes a UBI device anew, with all its volumes. Damaged filesystems are written first, into files of their own as `mkfs.ubifs`
-/// does, so that the size of the volumes is known before anything is written; all else is copied LEB by LEB. The device gets longer
-/// only if it is the last in its file and what is in it needs that.
+/// Writes a UBI device again, with all its volumes. Damaged filesystems are first written to temporary files, as
+/// `mkfs.ubifs` does, so that the sizes of the volumes are known before other data is written. All other data is
+/// copied LEB by LEB. The device gets longer only if it is the last in its file, and its contents require it.
 ///
 /// # Errors
-/// No room, failures of the files.
+/// No space, or a failure of the files.
 pub(super) fn rebuild(
     source: Box<dyn Store>,
     target: Box<dyn Store>,
@@ -109,7 +109,7 @@ pub(super) fn rebuild(
         let record = device.survey.volume(id).copied().unwrap_or_default();
         let name = show_name(record.name());
         let (is_clean, mut volume) = is_clean(device.salvaged(source, id), (id, &name, &record), found)?;
-        // What an update was cut off in is no whole filesystem, even if it looks like one.
+        // The data of an interrupted update is no complete filesystem, even if it looks like one.
         if !is_clean || record.update_marker != 0 || !device.survey.defines_all_lebs(id) {
             let known = saved.losses.len();
             let (mut rebuilt, back) =
@@ -171,8 +171,8 @@ pub(super) fn rebuild(
     }
 }
 
-/// Volumes with a filesystem. If none has one by its own LEBs, the first dynamic one that has it by those whose number is not known:
-/// there they may be all that is left.
+/// Volumes with a filesystem. If no volume has one in its own LEBs, the first dynamic volume with a filesystem in
+/// LEBs with unknown numbers is used, because these may be the only remains.
 fn with_filesystem(device: &Device, mut source: Box<dyn Store>) -> (Vec<u32>, Box<dyn Store>) {
     let mut find = |volume: &dyn Fn(Box<dyn Store>, u32) -> Salvaged, kinds: &[VolumeType]| {
         let mut with = Vec::new();
@@ -194,7 +194,7 @@ fn with_filesystem(device: &Device, mut source: Box<dyn Store>) -> (Vec<u32>, Bo
     (with, source)
 }
 
-/// True when nothing is wrong with the filesystem on a volume. The volume comes back.
+/// True if the filesystem on a volume has no damage. Returns the volume.
 fn is_clean(
     volume: Salvaged,
     (id, name, record): (u32, &str, &VolumeRecord),
@@ -213,12 +213,12 @@ fn is_clean(
     Ok((report.outcome == Outcome::Clean, volume))
 }
 
-/// True when less than a PEB follows a device, as where a dump was cut off.
+/// True if less than a PEB follows a device, as at the end of a cut dump.
 fn ends_file(store: &dyn Store, found: &ImageLocation, shape: &UbiShape) -> bool {
     found.offset + found.len + u64::from(shape.peb_bytes) > store.size_bytes()
 }
 
-/// An empty device in this space, with room for volumes of `reserved` LEBs, that counts the erasures of the old one on.
+/// Empty device in this space, with volumes of `reserved` LEBs. It continues the erase counters of the old device.
 fn format(
     device: &Device,
     space: ExtendedSpace,
@@ -239,7 +239,7 @@ fn format(
         erase_count: None,
     };
     let (flash, _) = Ubi::format(flash, &options).map_err(|(error, _)| error)?;
-    // The reserve for bad PEBs counts after the volumes, which had their place before.
+    // The volumes existed before the reserve for bad PEBs, so they have priority.
     let options = AttachOptions { vid_header_offset, max_bad_per_1024: 0, ..AttachOptions::default() };
     Ubi::attach(flash, &options).map_err(|error| ImageError::Attach(error.fault))
 }
@@ -272,12 +272,12 @@ fn create(
     Ok(())
 }
 
-/// The space of a device, and room behind it in a file of its own: volumes can have more LEBs than an image has PEBs, as `ubinize`
-/// makes them.
+/// Space of a device, extended by a temporary file. Volumes can have more LEBs than an image has PEBs, as in images
+/// of `ubinize`.
 struct ExtendedSpace {
     space: Window<Box<dyn Store>>,
     room: FileStore,
-    /// Byte at which the room begins: the end of the last PEB that the device had.
+    /// Offset at which the extension begins: the end of the last PEB of the old device.
     end: u64,
 }
 
@@ -295,7 +295,7 @@ impl ExtendedSpace {
         Ok(Self { space: Window::new(target, found.offset, len), room, end })
     }
 
-    /// Byte behind the last PEB with a LEB, or behind the last that the device had.
+    /// End of the last PEB with a LEB, or of the last PEB of the old device.
     fn end_of_lebs(&mut self, device: &Device) -> Result<u64, ImageError> {
         let peb = u64::from(device.survey.flash().erase_bytes);
         let vid_header_offset = u64::from(device.survey.geometry().vid_header_offset());
@@ -310,7 +310,7 @@ impl ExtendedSpace {
         Ok(end)
     }
 
-    /// Makes the room up to a byte a part of the space, which ends there.
+    /// Adds the extension up to an offset to the space, which ends there.
     fn keep(mut self, end: u64) -> Result<(), StoreError> {
         let mut bytes = [0; 1 << 14];
         for at in (self.end..end).step_by(bytes.len()) {
@@ -318,7 +318,7 @@ impl ExtendedSpace {
             self.room.read_at(at - self.end, piece)?;
             self.space.write_at(at, piece)?;
         }
-        // The last PEB may end in erased bytes, which the file has too.
+        // The last PEB may end in erased bytes, which the file also contains.
         let missing = self.space.size_bytes() < end;
         if missing { self.space.write_at(end - 1, &[0xFF]) } else { Ok(()) }
     }
@@ -346,7 +346,7 @@ impl Store for ExtendedSpace {
     }
 }
 
-/// Copies a static volume up to its last LEB that is there. Lost ones before read as erased.
+/// Copies a static volume up to its last existing LEB. Lost LEBs before it read as erased.
 fn copy_static(
     device: &Device,
     volume: &mut MappedVolume<Box<dyn Store>>,
@@ -381,7 +381,7 @@ fn copy_static(
     Ok(())
 }
 
-/// Writes a static volume with all LEBs of a filesystem; those that it does not use are erased bytes.
+/// Writes a static volume with all LEBs of a filesystem; unused LEBs are erased bytes.
 fn write_static<V: Volume>(
     volume: &mut V,
     lebs: u32,
@@ -398,7 +398,7 @@ fn write_static<V: Volume>(
     Ok(())
 }
 
-/// Lists the LEBs of a static volume that are lost, those that follow each other together.
+/// Lists the lost LEBs of a static volume; consecutive LEBs are one entry.
 fn record_lost_lebs(lebs: &[Option<VidHeader>], name: &str, saved: &mut Saved) {
     let mut first = 0;
     for run in lebs.chunk_by(|a, b| a.is_some() == b.is_some()) {
@@ -415,7 +415,7 @@ fn record_lost_lebs(lebs: &[Option<VidHeader>], name: &str, saved: &mut Saved) {
     }
 }
 
-/// Copies the mapped LEBs of a range, up to their last byte that is not erased.
+/// Copies the mapped LEBs of a range, each up to its last byte that is not erased.
 fn copy_lebs<V: Volume>(
     volume: &mut V,
     lebs: Range<u32>,

@@ -1,4 +1,4 @@
-//! Headers of UBI and superblocks of UBIFS in a file.
+//! Search for headers of UBI and superblocks of UBIFS in a file.
 
 use floatgate_media::crc;
 use floatgate_media::ubi::{EC_MAGIC, EcHeader, ReadFlips, VidHeader};
@@ -8,16 +8,16 @@ use memchr::memmem;
 
 use crate::ImageError;
 
-/// Bytes of a file that are looked at together.
+/// Number of bytes of a file that are examined at a time.
 const CHUNK: usize = 4 << 20;
 
-/// Bytes a search may need past the place where a magic stands: a superblock node.
+/// Number of bytes after a magic number that a search may need: the size of a superblock node.
 pub(crate) const OVERLAP: usize = 4096;
 
-/// Bytes of an EC header.
+/// Size of an EC header, bytes.
 const EC_BYTES: usize = 64;
 
-/// Headers and superblocks that are kept, against files that hold nothing else.
+/// Largest number of headers and superblocks that are stored, as a limit for hostile files.
 const HITS: usize = 1 << 20;
 const SUPERBLOCKS: usize = 4096;
 
@@ -25,14 +25,15 @@ const SUPERBLOCKS: usize = 4096;
 const TYPE_AT: usize = 20;
 const SUPERBLOCK_TYPE: u8 = 6;
 
-/// Headers that a search found, with their offsets in the file.
+/// Headers found by a search, with their offsets in the file.
 #[derive(Default)]
 pub(crate) struct Hits {
     pub(crate) ec: Vec<(u64, EcHeader)>,
     pub(crate) superblocks: Vec<(u64, Superblock)>,
 }
 
-/// Headers and superblocks. Where every EC header is damaged, those count that are good but for their CRC and that a VID header follows.
+/// Finds headers and superblocks. If all EC headers are damaged, headers with a wrong CRC and possible fields count,
+/// if a VID header follows them.
 pub(crate) fn search_all(store: &mut dyn Store, size: u64) -> Result<Hits, ImageError> {
     let hits = search(store, size, (ec_header, superblock))?;
     if hits.ec.is_empty() { search(store, size, (damaged_ec_header, superblock)) } else { Ok(hits) }
@@ -41,7 +42,7 @@ pub(crate) fn search_all(store: &mut dyn Store, size: u64) -> Result<Hits, Image
 /// Parsers of an EC header and of a superblock.
 type Parsers = (fn(&[u8]) -> Option<EcHeader>, fn(&[u8]) -> Option<Superblock>);
 
-/// As [`search_all`]; superblocks count whose CRC is wrong, too.
+/// As [`search_all`], also with superblocks whose CRC is wrong.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -78,7 +79,7 @@ fn ec_header(bytes: &[u8]) -> Option<EcHeader> {
 
 fn damaged_ec_header(bytes: &[u8]) -> Option<EcHeader> {
     let mut header = *bytes.first_chunk::<EC_BYTES>()?;
-    // The erase counter does not matter here.
+    // The erase counter has no effect here.
     header[8..16].fill(0);
     let sum = crc::ubi(&header[..EC_BYTES - 4]);
     header[EC_BYTES - 4..].copy_from_slice(&sum.to_be_bytes());
@@ -87,7 +88,7 @@ fn damaged_ec_header(bytes: &[u8]) -> Option<EcHeader> {
     VidHeader::parse(vid.get(..EC_BYTES)?, ReadFlips::default()).ok().map(|_| header)
 }
 
-/// A superblock whose CRC is wrong, if all its fields are possible: they are few, and most of the node is empty.
+/// Superblock with a wrong CRC, if all its fields are possible. The node has few fields, and is mostly empty.
 fn damaged_superblock(bytes: &[u8]) -> Option<Superblock> {
     let mut bytes = bytes.get(..Superblock::SIZE)?.to_vec();
     let sum = crc::ubi(&bytes[8..]);

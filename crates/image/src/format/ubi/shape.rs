@@ -6,28 +6,29 @@ use serde::Serialize;
 /// Offsets and sizes in a UBI device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct UbiShape {
-    /// Bytes of a PEB.
+    /// Size of a PEB, bytes.
     pub peb_bytes: u32,
-    /// Byte in a PEB where the VID header begins.
+    /// Offset of the VID header in a PEB, bytes.
     pub vid_header_offset: u32,
-    /// Byte in a PEB where data begin.
+    /// Offset of the data in a PEB, bytes.
     pub data_offset: u32,
-    /// Smallest write, bytes: a page; 1 on NOR. A guess unless there is OOB, or a UBIFS that tells.
+    /// Smallest write, bytes: a page; 1 on NOR. It is a guess without OOB, and without a UBIFS that states it.
     pub min_io_bytes: u32,
 }
 
-/// The program buffer that is assumed for NOR: the page of an SPI NOR chip. Parallel NOR has buffers of 32 to 1024 bytes.
+/// Size of the program buffer that is assumed for NOR, bytes: the page of an SPI NOR chip. Parallel NOR has buffers
+/// of 32 to 1024 bytes.
 const NOR_BUFFER: u32 = 256;
 
-/// The smallest write that UBIFS has on NOR.
+/// Smallest write of UBIFS on NOR, bytes.
 const UBIFS_MIN_IO: u32 = 8;
 
-/// The largest write of a UBIFS without UBI, bytes, derived from its smallest one.
+/// Largest write of a UBIFS without UBI in bytes, derived from its smallest write.
 pub(crate) const fn max_write_bytes(min_io_bytes: u32) -> u32 {
     if min_io_bytes == UBIFS_MIN_IO { NOR_BUFFER } else { min_io_bytes }
 }
 
-/// The flash that a UBI device was made for, derived from its headers.
+/// Flash for which a UBI device was made, derived from its headers.
 pub fn flash_geometry(shape: &UbiShape, len: u64) -> Geometry {
     let min_io = shape.min_io_bytes;
     let is_nor = min_io < 256;

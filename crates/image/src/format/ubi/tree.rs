@@ -1,4 +1,4 @@
-//! Volumes of a UBI device with a filesystem that is only read, such as a SquashFS.
+//! Volumes of a UBI device with a read-only filesystem, such as SquashFS.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::format::tree::{Counted, TreeFiles, add_damage};
 use crate::report::{CheckReport, Finding, Layer, Loss, RawVolume, Structure, VolumeCheck};
 use crate::selection::{Chosen, Selection};
 
-/// The filesystem of the volume that is meant: the one that was named, or the only one with a reader.
+/// Filesystem of the selected volume: the named volume, or the only volume with a reader.
 ///
 /// # Errors
-/// Several volumes with one and none chosen; damage; the host's.
+/// Several such volumes and none selected, damage, or an error of the host.
 pub(super) fn mount(chosen: Chosen<'_>) -> Result<Option<TreeFiles>, ImageError> {
     let Chosen { image, found, selection } = chosen;
     if selection.volume.is_some() {
@@ -50,14 +50,14 @@ fn volume(chosen: Chosen<'_>) -> Result<Option<TreeFiles>, ImageError> {
     TreeFiles::in_file(file)?.map(|(_, files)| files).transpose()
 }
 
-/// A filesystem in the bytes of a volume, and what is missing of these.
+/// Filesystem in the bytes of a volume, and the missing parts of these bytes.
 pub(super) struct VolumeFiles {
     files: TreeFiles,
     raw: RawVolume,
 }
 
 impl VolumeFiles {
-    /// The same with LEBs of the volume that are not whole.
+    /// Adds incomplete LEBs of the volume.
     pub(super) fn with_lost(mut self, lost: impl Iterator<Item = LebId>, id: u32) -> Self {
         let lost = lost.filter(|leb| leb.volume == id).map(|leb| leb.lnum);
         let all: BTreeSet<u32> = self.raw.damaged_lebs.iter().copied().chain(lost).collect();
@@ -66,10 +66,11 @@ impl VolumeFiles {
     }
 }
 
-/// The filesystem in the bytes of a volume, if there is one with a reader.
+/// Filesystem in the bytes of a volume, if there is one with a reader.
 ///
 /// # Errors
-/// The file cannot be read; the filesystem is damaged at its beginning, or has features that the reader does not have.
+/// The file cannot be read, or the filesystem is damaged at its start, or has features that the reader does not
+/// support.
 pub(super) fn of_volume(file: &File, raw: &RawVolume) -> Result<Option<VolumeFiles>, ImageError> {
     let file = file.try_clone().map_err(ImageError::File)?;
     let files = TreeFiles::in_file(file)?.map(|(_, files)| files).transpose()?;
@@ -88,7 +89,7 @@ pub(super) fn check(
     let mut checked = VolumeCheck::other(id, name.to_owned());
     let selection = Selection { volume: Some(id.to_string()), ..chosen.selection.clone() };
     let mut file = floatgate_files::tempfile().map_err(ImageError::File)?;
-    // Damage of the device was reported already.
+    // Damage of the device was already reported.
     let Ok(raw) = read_raw(chosen.with(&selection), &mut file) else { return Ok(checked) };
     checked.is_blank = raw.bytes == 0;
     let Some((kind, files)) = TreeFiles::in_file(file)? else { return Ok(checked) };
@@ -97,7 +98,7 @@ pub(super) fn check(
         Ok(files) => files,
         Err(ImageError::Filesystem(error @ fs::Error::Unsupported(_))) => {
             let consequence = "its files are not checked";
-            // Nothing is known to be wrong, and nothing tells that all is right.
+            // No damage is known, but no checksum shows that the data is right.
             let finding = Finding::new(
                 Layer::Data,
                 Severity::Recoverable,

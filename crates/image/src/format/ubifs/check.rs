@@ -1,4 +1,4 @@
-//! A filesystem and its files.
+//! Check of a filesystem and its files.
 
 use floatgate_media::ubifs::ROOT_INODE;
 use floatgate_stack::fs::FileType;
@@ -15,7 +15,7 @@ use crate::report::{CheckReport, Finding, Layer, Outcome, Structure, VolumeCheck
 use crate::selection::Selection;
 use crate::words::show_path;
 
-/// True when a volume holds a UBIFS, perhaps a damaged one.
+/// True if a volume contains a UBIFS, even a damaged one.
 pub(crate) fn has_filesystem<S: Store + 'static>(volume: &mut MappedVolume<S>) -> bool {
     let geometry = volume.geometry();
     holds_ubifs(&mut |lnum| {
@@ -32,11 +32,11 @@ pub(crate) struct UbiVolume {
     pub id: u32,
     /// Name of the volume.
     pub name: String,
-    /// Its sizes.
+    /// Sizes of the volume.
     pub room: Room,
 }
 
-/// Checks the filesystem of a volume, which is one of UBI unless the image is bare; gives the volume back.
+/// Checks the filesystem of a volume, which is a volume of UBI unless the image is bare. Returns the volume.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -63,7 +63,7 @@ pub(crate) fn check_volume<S: Store + 'static>(
     let volume = survey.into_volume();
     let misfits = match (&superblock, &name, &selection.flash) {
         (Some(superblock), Some(ubi), _) => fit::of_volume(superblock, &ubi.room),
-        // Without UBI the volume is yet to be made.
+        // Without UBI the volume does not exist yet.
         (Some(superblock), None, Some(flash)) => fit::of_bare(superblock, flash),
         _ => Vec::new(),
     };
@@ -78,7 +78,7 @@ pub(crate) fn check_volume<S: Store + 'static>(
     Ok((checked, volume))
 }
 
-/// An image without UBI can end anywhere behind its data.
+/// Adds a note about the end of an image without UBI, which can be anywhere after its data.
 pub(super) fn note_end(found: &ImageLocation, leb_bytes: u32, origin: &Origin, report: &mut CheckReport) {
     let bytes = found.len % u64::from(leb_bytes.max(1));
     if bytes == 0 {

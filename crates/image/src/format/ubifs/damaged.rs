@@ -1,4 +1,4 @@
-//! The remains of a damaged filesystem.
+//! Readable parts of a damaged filesystem.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -23,35 +23,35 @@ use crate::report::{At, Loss};
 use crate::selection::{Chosen, Selection};
 use crate::words::show_name;
 
-/// The number of no inode: the directory of files whose names are lost.
+/// Inode number 0, which no inode has: the directory of files whose names are lost.
 const NAMELESS: u32 = 0;
 
 const DOUBTFUL: &str = "the index does not lead to all of it: a search of the whole image found this, perhaps not all, or not the newest";
 
-/// A filesystem in an image that is going to be extracted, damaged or not.
+/// A filesystem of an image that is extracted, damaged or not.
 ///
-/// As long as nothing but the contents of files is damaged it is read as a mount reads it. From the first other damage on all nodes
-/// that are left are surveyed, and it is read from what they say.
+/// As long as only contents of files are damaged, it is read in the same way as by a mount. After other damage, all
+/// remaining nodes are surveyed, and the filesystem is read from the result.
 pub struct Extraction {
     remains: DamagedUbifs<Box<dyn Volume>>,
-    /// Damage around the filesystem.
+    /// Damage outside the filesystem.
     damage: Vec<AttachFault>,
     notes: Vec<String>,
-    /// LEBs of the journal that are not there.
+    /// Missing LEBs of the journal.
     missing: Vec<u32>,
 }
 
 impl Extraction {
-    /// Finds the filesystem that is meant.
+    /// Finds the selected filesystem.
     ///
     /// # Errors
-    /// Several images or volumes and none chosen; nothing is left of it; the host's.
+    /// Several images or volumes and none selected, no readable part, or an error of the host.
     pub fn open(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
         Self::of(Chosen { image, found: &found, selection })
     }
 
-    /// As [`open`](Self::open), in an image that was found.
+    /// As [`open`](Self::open), for an image that was already found.
     pub(crate) fn of(chosen: Chosen<'_>) -> Result<Self, ImageError> {
         let Chosen { image, found, selection } = chosen;
         let mut notes = image.ecc_notes(found);
@@ -61,17 +61,17 @@ impl Extraction {
         };
         let DamagedVolume { volume, nameless, damage } = DamagedVolume::open(chosen)?;
         let mut remains = DamagedUbifs::with_nameless(volume, nameless, &selection.authenticate)?;
-        // Without UBI a LEB of the journal that is empty and one that is erased look the same.
+        // Without UBI, an empty LEB of the journal and an erased LEB cannot be distinguished.
         let is_lost = |&lnum: &u32| is_ubi || (u64::from(lnum) + 1) * leb_bytes > found.len;
         let missing = remains.missing_journal_lebs()?.into_iter().filter(is_lost).collect();
         notes.extend(remains.survey_if_torn()?);
         Ok(Self { remains, damage, notes, missing })
     }
 
-    /// Finds the filesystem as it was at an earlier moment.
+    /// Finds the filesystem in the state at an earlier point in time.
     ///
     /// # Errors
-    /// As [`open`](Self::open); a moment of another kind of filesystem; authentication is asked for.
+    /// As [`open`](Self::open); a point in time of another kind of filesystem; authentication is requested.
     pub(crate) fn at(chosen: Chosen<'_>, at: At) -> Result<Self, ImageError> {
         let moment = match at {
             At::Sqnum(sqnum) => Moment::Sqnum(sqnum),
@@ -86,10 +86,10 @@ impl Extraction {
         Ok(Self { remains, damage: Vec::new(), notes: Vec::new(), missing: Vec::new() })
     }
 
-    /// Extracts all of it.
+    /// Extracts all files.
     ///
     /// # Errors
-    /// Those of [`extract`].
+    /// As [`extract`].
     pub fn run(
         mut self,
         target: &mut dyn Target,
@@ -101,7 +101,7 @@ impl Extraction {
         let mut report = |what| extracted.losses.push(Loss::new(&[], what));
         for fault in self.damage {
             match fault {
-                // Where all that the index leads to was read, the PEB held nothing of this volume.
+                // If all nodes that the index references were read, the PEB contained no data of this volume.
                 AttachFault::DamagedHeaders { .. } if !is_whole => report(fault.to_string()),
                 fault => self.notes.push(fault.to_string()),
             }
@@ -149,7 +149,7 @@ impl Extracting for Extraction {
     }
 }
 
-/// Description of what a power cut has left at the end of a LEB of the journal.
+/// Text about the remains of a power cut at the end of a LEB of the journal.
 fn describe_torn(error: &Error) -> String {
     let (lnum, offset) = error.place().unwrap_or_default();
     let what = error.reason();
@@ -168,31 +168,31 @@ fn describe(problem: &Problem) -> String {
     }
 }
 
-/// A filesystem that is read as a mount reads it until that meets damage.
+/// A filesystem that is read in the same way as by a mount, until damage is found.
 #[derive(Debug)]
 pub struct DamagedUbifs<V> {
     state: State<V>,
-    /// The directory of nameless files was asked for.
+    /// True if the directory of nameless files was requested.
     nameless: bool,
-    /// Names that lead to inodes, and the bytes that those in a directory make of its size.
+    /// Counts of names by inode.
     counted: BTreeMap<u32, Counted>,
-    /// LEBs behind the volume whose number is not known.
+    /// LEBs after the end of the volume, whose real numbers are unknown.
     nameless_lebs: Range<u32>,
     /// Authentication of the filesystem.
     authenticate: Authenticate,
 }
 
-/// Names that were found of an inode and in it.
+/// Names found for an inode, and in a directory.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
-    /// Names that lead to it.
+    /// Number of names of the inode.
     names: u32,
-    /// Bytes that the names in it make of the size of a directory.
+    /// Size that the names in a directory contribute to its inode, bytes.
     bytes: u64,
 }
 
 impl Counted {
-    /// True when the counts in an inode tell of names that were not found.
+    /// True if the counts in an inode imply names that were not found.
     fn has_fewer_than(self, attributes: &Attributes) -> bool {
         match attributes.file_type {
             FileType::Directory => attributes.size > Inode::SIZE as u64 + self.bytes,
@@ -205,41 +205,41 @@ impl Counted {
 enum State<V> {
     Mounted(Box<Ubifs<V>>),
     Surveyed(Box<Surveyed<V>>),
-    /// Nothing more can be read.
+    /// No more data can be read.
     Lost(Error),
 }
 
 #[derive(Debug)]
 struct Surveyed<V> {
     survey: Survey<V>,
-    /// Problems of single inodes.
+    /// Problems of inodes, by inode.
     problems: BTreeMap<u32, Vec<String>>,
     /// Number of names of each inode.
     names_of: BTreeMap<u32, u32>,
-    /// Inodes of which their problems were said.
+    /// Inodes whose problems were reported.
     reported: BTreeSet<u32>,
 }
 
 impl<V: Volume + 'static> DamagedUbifs<V> {
-    /// The filesystem of a volume.
+    /// Filesystem of a volume.
     ///
     /// # Errors
-    /// There is none; failures of the volume.
+    /// No filesystem, or a failure of the volume.
     pub fn new(volume: V) -> Result<Self, ImageError> {
         Self::authenticated(volume, &Authenticate::No)
     }
 
-    /// As [`new`](Self::new); of a filesystem with authentication, what nothing vouches for is not read.
+    /// As [`new`](Self::new). In a filesystem with authentication, nodes that cannot be authenticated are not read.
     ///
     /// # Errors
-    /// As [`new`](Self::new); a filesystem that cannot be authenticated so.
+    /// As [`new`](Self::new), or a filesystem that cannot be authenticated in this way.
     pub fn authenticated(volume: V, authenticate: &Authenticate) -> Result<Self, ImageError> {
         let end = volume.geometry().lebs;
         Self::with_nameless(volume, end..end, authenticate)
     }
 
-    /// As [`authenticated`](Self::authenticated), for a volume that can read LEBs behind its end: such whose number is not known. A survey
-    /// looks into them, too.
+    /// As [`authenticated`](Self::authenticated), for a volume that can also read LEBs after its end, whose real
+    /// numbers are unknown. A survey includes them.
     fn with_nameless(
         volume: V,
         nameless_lebs: Range<u32>,
@@ -272,10 +272,10 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
         }
     }
 
-    /// The filesystem of a volume as it was at a moment.
+    /// Filesystem of a volume in the state at a point in time.
     ///
     /// # Errors
-    /// There is none; failures of the volume.
+    /// No filesystem, or a failure of the volume.
     pub fn at(volume: V, moment: Moment) -> Result<Self, ImageError> {
         let survey = Survey::at(volume, moment).map_err(|(error, _)| error)?;
         Ok(Self {
@@ -294,8 +294,8 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
         }
     }
 
-    /// Surveys a filesystem whose log ends in something damaged: a mount does not see what LEBs hold that the log did not come to
-    /// name. What else power cuts have left is returned.
+    /// Surveys a filesystem whose log ends in damage, because a mount does not see LEBs that the log does not name
+    /// yet. Returns other remains of power cuts.
     fn survey_if_torn(&mut self) -> Result<Vec<String>, ImageError> {
         let State::Mounted(fs) = &mut self.state else { return Ok(Vec::new()) };
         let (log, journal) = fs.torn_ends()?;
@@ -305,8 +305,8 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
         Ok(journal.iter().map(describe_torn).collect())
     }
 
-    /// True when the index leads to a file without a name, or to more of a file than was read, or where counts in an inode tell of more names
-    /// than there are.
+    /// True if the index contains a file without a name, or more data of a file than was read, or if counts in an
+    /// inode imply more names than exist.
     fn has_nameless(&mut self) -> Result<bool, Error> {
         let State::Mounted(fs) = &mut self.state else { return Ok(false) };
         let mut next = Some(0);
@@ -336,7 +336,7 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
         Ok(false)
     }
 
-    /// Damage that was found; what was not looked at is not in it.
+    /// Damage found so far; parts that were not read are not included.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         let all = match &self.state {
             State::Surveyed(surveyed) => surveyed.survey.problems(),
@@ -345,7 +345,7 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
         all.iter().filter(|problem| problem.severity == Severity::Damaged)
     }
 
-    /// True when the filesystem was unmounted and no damage was met in it.
+    /// True if the filesystem was unmounted, and no damage was found.
     fn is_clean(&self) -> bool {
         match &self.state {
             State::Mounted(fs) => fs.was_unmounted(),
@@ -368,7 +368,7 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
         }
     }
 
-    /// Reads as a mount does, or else from what a survey finds.
+    /// Reads in the same way as a mount, or otherwise from the result of a survey.
     fn read<T>(
         &mut self,
         mounted: impl Fn(&mut Ubifs<V>) -> Result<T, Error>,
@@ -427,7 +427,7 @@ impl<V: Volume + 'static> State<V> {
     }
 }
 
-/// True when the data that an index does not lead to were found where it does not say, and are certain to be the newest.
+/// True if data that the index lost was found at another position, and is certainly the newest.
 fn is_found_elsewhere(survey: &Survey<dyn Volume>, problem: &Problem) -> bool {
     let Some(inodes) = problem.inodes.as_ref().filter(|_| problem.structure == Structure::Data) else {
         return false;
@@ -454,7 +454,7 @@ impl<V: Volume + 'static> Surveyed<V> {
         entries.collect()
     }
 
-    /// Files that no way from the root leads to, and that stand in no other such directory.
+    /// Files that are not reachable from the root, and are not in another such directory.
     fn nameless(&self) -> Vec<Name> {
         let tree = self.survey.tree();
         let unreached = |inode: u32| inode != ROOT_INODE && tree.path(inode).is_none();
@@ -469,7 +469,7 @@ impl<V: Volume + 'static> Surveyed<V> {
         let all = tree.files.iter().filter(|(inode, file)| is_lost(**inode, file));
         let mut below = BTreeSet::new();
         let mut names = Vec::new();
-        // Directories that contain each other come last: one of them leads to the others.
+        // Directories that contain each other are last: one of them leads to the others.
         for in_circle in [false, true] {
             for (&inode, file) in all.clone().filter(|(inode, _)| named.contains(inode) == in_circle) {
                 if !below.contains(&inode) {
@@ -481,7 +481,7 @@ impl<V: Volume + 'static> Surveyed<V> {
         names
     }
 
-    /// Adds an inode and all below it.
+    /// Adds an inode and all inodes below it.
     fn add_below(&self, inode: u32, below: &mut BTreeSet<u32>) {
         let mut pending = vec![inode];
         while let Some(inode) = pending.pop() {
@@ -504,7 +504,7 @@ impl<V: Volume + 'static> Surveyed<V> {
         lost
     }
 
-    /// Damage to inodes that no name led to: values of extended attributes, and such as are not there any more.
+    /// Damage of inodes without names: values of extended attributes, and inodes that no longer exist.
     fn unreported(&self) -> Vec<Loss> {
         let tree = self.survey.tree();
         let mut losses = Vec::new();
@@ -529,7 +529,7 @@ impl<V: Volume + 'static> Surveyed<V> {
         (xattrs, lost)
     }
 
-    /// The data node that counts for a block of a file.
+    /// Valid data node of a block of a file.
     fn place(&self, inode: u32, block: u32) -> Option<NodePos> {
         Some(self.survey.tree().files.get(&inode)?.blocks.get(&block)?.place)
     }
@@ -541,7 +541,7 @@ impl<V: Volume + 'static> Surveyed<V> {
     }
 }
 
-/// Name for a file that has lost its name; `None` if the file is lost, too.
+/// Name for a file without a name; `None` if the file is lost, too.
 fn nameless_name(inode: u32, file: &File) -> Option<Name> {
     let file_type = match file.inode.and_then(|inode| inode.file_type()) {
         Some(file_type) => file_type,
@@ -573,7 +573,7 @@ impl<V: Volume + 'static> Source for DamagedUbifs<V> {
                 let missing = Error::Invalid("it is damaged");
                 let mut attributes =
                     state.survey.attributes(inode).ok_or(if known { missing } else { Error::NotFound })?;
-                // An older inode can count fewer names than there are.
+                // An older inode can count fewer names than exist.
                 if attributes.file_type != FileType::Directory {
                     let names = state.names_of.get(&inode).copied().unwrap_or(0);
                     attributes.links = attributes.links.max(names);
@@ -588,7 +588,7 @@ impl<V: Volume + 'static> Source for DamagedUbifs<V> {
         let read = self.read(
             |fs| match fs.readable_entries(directory)? {
                 (_, damage) if !damage.is_empty() => Err(damage[0].clone()),
-                // The name of no inode: no filesystem writes that.
+                // Inode 0 never has a name in a valid filesystem.
                 (entries, _) if entries.iter().any(|entry| entry.inode == 0) => Err(Error::NotFound),
                 (entries, _) => Ok((names_of(entries), Vec::new())),
             },
@@ -658,7 +658,7 @@ impl<V: Volume + 'static> Source for DamagedUbifs<V> {
     ) -> Result<(), fs::Error> {
         if let State::Mounted(fs) = &mut self.state {
             match fs.read_stored(inode, block, place, out) {
-                // It may be in a PEB whose LEB is not known.
+                // The inode may be in a PEB whose LEB is unknown.
                 Err(error) if error.is_damage() && !self.nameless_lebs.is_empty() => self.survey(),
                 read => return Ok(read?),
             }

@@ -1,4 +1,4 @@
-//! Nodes, field by field, and the places where they are.
+//! Dump of nodes, field by field, with their positions.
 
 use std::fmt::Debug;
 
@@ -15,10 +15,10 @@ use crate::report::{Area, DumpTarget, Dumped, hex};
 use crate::selection::Chosen;
 use crate::words::show_name;
 
-/// Finds what is wanted in the volume that is meant.
+/// Finds the requested structure in the selected volume.
 ///
 /// # Errors
-/// It is not there; several volumes and none chosen; the file cannot be read.
+/// It does not exist, several volumes exist and none is selected, or the file cannot be read.
 pub(crate) fn dump(chosen: Chosen<'_>, wanted: &DumpTarget) -> Result<Vec<Dumped>, ImageError> {
     let (mut volume, device, origin) = open_volume(chosen)?;
     let positions = match wanted {
@@ -44,7 +44,7 @@ pub(crate) fn dump(chosen: Chosen<'_>, wanted: &DumpTarget) -> Result<Vec<Dumped
     positions.into_iter().map(|(lnum, offset)| node_at(&mut volume, lnum, offset, &origin)).collect()
 }
 
-/// LEB number and offset of a node, and the volume again.
+/// LEB number and offset of a node, and the volume, which is returned.
 type NodePosition<S> = ((u32, u32), MappedVolume<S>);
 
 fn of_inode<S: Store + 'static>(
@@ -183,7 +183,7 @@ pub(crate) fn of_node(bytes: &[u8]) -> Dumped {
     dumped
 }
 
-/// The common header, also of a damaged node.
+/// Common header of a node, even of a damaged one.
 fn raw_header(bytes: &[u8], dumped: &mut Dumped) {
     let word = |at: usize| {
         bytes.get(at..at + 4).and_then(|field| field.try_into().ok()).map_or(0, u32::from_le_bytes)

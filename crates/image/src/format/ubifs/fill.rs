@@ -1,4 +1,4 @@
-//! A new filesystem filled with what is left of another one.
+//! A new filesystem that is filled with the remains of another one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -22,26 +22,26 @@ const LOST_AND_FOUND: &str = "lost+found";
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// Bytes of the names of a file's extended attributes, each with a zero, at most (Linux: `XATTR_LIST_MAX`).
+/// Largest size of the list of a file's attribute names, each with a zero, bytes (Linux: `XATTR_LIST_MAX`).
 const MAX_XATTR_LIST: usize = 65_536;
 
-/// Holes of a file that are listed one by one.
+/// Largest number of holes in a file that are listed individually.
 const HOLES_MAX: usize = 20;
 
-/// Directories inside each other that are followed: no path of Linux is longer.
+/// Largest depth of nested directories that are read: no path in Linux is longer.
 const DEPTH_MAX: usize = 2048;
 
 struct Fill<'f> {
     survey: &'f mut Survey<dyn Volume>,
     fs: &'f mut Ubifs<dyn Volume>,
     saved: &'f mut Saved,
-    /// New inodes by old ones.
+    /// New inode of each old inode.
     done: BTreeMap<u32, u32>,
-    /// Old inodes of values of attributes.
+    /// Old inodes that contain values of attributes.
     values: BTreeSet<u32>,
 }
 
-/// A directory whose entries are still to be written.
+/// A directory whose entries are not written yet.
 struct Level {
     new: u32,
     path: Rc<str>,
@@ -49,10 +49,10 @@ struct Level {
     entries: BTreeMap<Vec<u8>, Child>,
 }
 
-/// Writes all files of a survey into an empty filesystem.
+/// Writes all files of a survey to an empty filesystem.
 ///
 /// # Errors
-/// No room, failures of the volumes.
+/// No space, or a failure of the volumes.
 pub(crate) fn fill(
     survey: &mut Survey<dyn Volume>,
     fs: &mut Ubifs<dyn Volume>,
@@ -65,7 +65,7 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// True when an error ends all, and not only a file.
+/// True if an error ends the whole repair, and does not concern only one file.
 const fn is_fatal(error: &Error) -> bool {
     matches!(error, Error::NoSpace | Error::Volume(_) | Error::ReadOnly)
 }
@@ -81,12 +81,12 @@ impl Fill<'_> {
         Ok(())
     }
 
-    /// An old file.
+    /// File in the survey.
     fn file(&self, inode: u32) -> File {
         self.survey.tree().files.get(&inode).map(|file| (**file).clone()).unwrap_or_default()
     }
 
-    /// Notes a failure that hits one file only.
+    /// Records a failure that concerns only one file.
     fn pass<T>(&mut self, path: &str, outcome: Result<T, Error>) -> Result<Option<T>, Error> {
         match outcome {
             Ok(value) => Ok(Some(value)),
@@ -98,8 +98,8 @@ impl Fill<'_> {
         }
     }
 
-    /// Writes all below a directory. Among all names that are known, the lowest inode comes first. Files were
-    /// written in this order the first time, as a rule, and what filled the LEBs then fills them again.
+    /// Writes all files below a directory, in the order of their inode numbers among all known names. Files were
+    /// usually written in this order, so they fill the LEBs in the same way as before.
     fn descend(&mut self, top: Level) -> Result<(), Error> {
         let mut pending = BTreeMap::new();
         let mut next = Some(top);
@@ -123,7 +123,7 @@ impl Fill<'_> {
         }
     }
 
-    /// Writes a file under a name; a level if it is a directory.
+    /// Writes a file with a name. Returns its level if it is a directory.
     fn write(
         &mut self,
         directory: u32,
@@ -154,7 +154,7 @@ impl Fill<'_> {
         let (xattrs, inode_of) = (self.xattrs(&old, &path), old.inode.unwrap_or_default());
         let size = match (is_file, old.inode) {
             (true, _) => self.size(&old)?,
-            // Not that of a device that has none.
+            // A device node has no size.
             (false, Some(inode)) => inode.size,
             (false, None) => 1,
         };
@@ -179,7 +179,7 @@ impl Fill<'_> {
         Ok(is_directory.then(|| Level { new: number, path: path.into(), depth: 0, entries: old.entries }))
     }
 
-    /// Says what an inode does not tell any more.
+    /// Records the attributes that an inode no longer contains.
     fn record_attribute_losses(&mut self, old: &File, file_type: Option<FileType>, path: &str) {
         if old.inode.is_none() {
             self.saved.record_loss(path, "owner, permissions, times, attributes and size: the inode is lost");
@@ -198,9 +198,9 @@ impl Fill<'_> {
         }
     }
 
-    /// Bytes of a file: as its inode says, or up to the end of the data that can be read.
+    /// Size of a file in bytes: the size in its inode, or the end of its readable data.
     fn size(&mut self, old: &File) -> Result<u64, Error> {
-        // An older inode can be of a time when the file was shorter.
+        // An older inode can contain an earlier, smaller size.
         let known = old.inode.map(|inode| inode.size);
         if let Some(size) = known.filter(|_| !old.outdated) {
             return Ok(size);
@@ -218,7 +218,7 @@ impl Fill<'_> {
         Ok(known.unwrap_or(0))
     }
 
-    /// Writes the contents of a file as they are stored.
+    /// Writes the contents of a file in their stored form.
     fn write_blocks(&mut self, number: u32, old: &File, size: u64, path: &str) -> Result<(), Error> {
         let block_bytes = u64::from(BLOCK_BYTES);
         for (&block, data) in &old.blocks {
@@ -259,7 +259,7 @@ impl Fill<'_> {
         Ok(())
     }
 
-    /// Lists what reads as zeros because no data were found, where no index says that there were none.
+    /// Records ranges that read as zeros because no data was found, unless the index shows that there was none.
     fn record_holes(&mut self, inode: u32, size: u64, path: &str) {
         let holes = self.survey.doubtful_holes(inode, size);
         if holes.is_empty() {
@@ -278,7 +278,7 @@ impl Fill<'_> {
             .record_loss(path, format!("{}: zeros now: a hole, or data that are lost", shown.join(", ")));
     }
 
-    /// Writes the first `bytes` of a block in which the file ends.
+    /// Writes the first `bytes` of the last block of a file.
     fn write_last(
         &mut self,
         number: u32,
@@ -294,7 +294,7 @@ impl Fill<'_> {
         self.fs.fill_blocks(number, &[CompressedBlock { block, size, compression: Compression::None, data }])
     }
 
-    /// Extended attributes that a file can have; the others are lost.
+    /// Extended attributes that a file can have; other attributes are lost.
     fn xattrs(&mut self, old: &File, path: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
         let (mut xattrs, mut list_bytes) = (Vec::new(), 0);
         for (name, child) in &old.xattrs {
@@ -313,7 +313,7 @@ impl Fill<'_> {
             };
             self.saved.record_loss(path, format!("extended attribute {}: {why}", show_name(name)));
         }
-        // The count itself can be wrong: where the index is whole, nothing is missing.
+        // The count may be wrong: if the index is complete, no attribute is missing.
         let number = old.inode.map_or(0, |inode| inode.key.inum());
         let named = u32::try_from(old.xattrs.len()).unwrap_or(u32::MAX);
         let missing = old.inode.map_or(0, |inode| inode.xattr_count.saturating_sub(named));
@@ -324,7 +324,7 @@ impl Fill<'_> {
         xattrs
     }
 
-    /// Writes attributes of the root directory. Nothing is in the filesystem yet, so there is room.
+    /// Writes attributes of the root directory. The filesystem is still empty, so there is space.
     fn write_root(&mut self, old: &File) -> Result<(), Error> {
         let root = self.fs.root();
         self.record_attribute_losses(old, Some(FileType::Directory), "/");
@@ -338,7 +338,7 @@ impl Fill<'_> {
         Ok(())
     }
 
-    /// Files to which no name leads, each under its old inode number.
+    /// Saves files without a name, each with its old inode number as name.
     fn save_nameless(&mut self) -> Result<(), Error> {
         let files = &self.survey.tree().files;
         let below: BTreeSet<u32> = files
@@ -351,7 +351,7 @@ impl Fill<'_> {
             .filter(|(inode, file)| !self.values.contains(inode) && is_worth_saving(file))
             .map(|(&inode, _)| inode)
             .collect();
-        // Tops first; what is in a circle of directories comes last.
+        // Directories at the top are first; members of a cycle of directories are last.
         nameless.sort_by_key(|inode| below.contains(inode));
         let mut target = None;
         for inode in nameless {
@@ -372,7 +372,7 @@ impl Fill<'_> {
         Ok(())
     }
 
-    /// The directory for them; one that is there is used.
+    /// Directory for these files; an existing one is used.
     fn lost_and_found(&mut self) -> Result<u32, Error> {
         let root = self.fs.root();
         for attempt in 0..u32::MAX {
@@ -404,7 +404,7 @@ impl Fill<'_> {
     }
 }
 
-/// True when something is left of a file that has no name.
+/// True if a file without a name still has data.
 fn is_worth_saving(file: &File) -> bool {
     match file.inode {
         Some(inode) => inode.links > 0 && !inode.is_xattr(),
@@ -412,17 +412,17 @@ fn is_worth_saving(file: &File) -> bool {
     }
 }
 
-/// The target of a link, as Linux takes it: up to a zero.
+/// Target of a link as Linux reads it: up to the first zero.
 fn target(old: &File) -> &[u8] {
     old.attached.split(|&byte| byte == 0).next().unwrap_or(&[])
 }
 
-/// A time that can be; what is behind the second is wrong otherwise.
+/// Valid form of a time; invalid nanoseconds become 0.
 pub(crate) const fn time(seconds: i64, nanoseconds: u32) -> Timestamp {
     Timestamp { seconds, nanoseconds: if nanoseconds < 1_000_000_000 { nanoseconds } else { 0 } }
 }
 
-/// A file like the old one; `None` if too little is left of it.
+/// File with the properties of the old one; `None` if too few of them are known.
 fn new_file(old: &File, file_type: Option<FileType>) -> Option<NewFile<'_>> {
     let kind = match file_type {
         Some(FileType::Regular) => NewKind::Regular,
@@ -442,7 +442,7 @@ fn new_file(old: &File, file_type: Option<FileType>) -> Option<NewFile<'_>> {
     Some(NewFile { kind, permissions, uid, gid })
 }
 
-/// Flags of a new file like the old one.
+/// Flags for a new file with the properties of the old one.
 fn flags(inode: &Inode) -> FileFlags {
     let is_directory = inode.file_type() == Some(FileType::Directory);
     let dirsync = FileFlags::DIRSYNC.bits();

@@ -1,4 +1,4 @@
-//! Nodes of a UBIFS that are still there.
+//! Remaining nodes of a UBIFS.
 
 use floatgate_media::ubifs::{BLOCK_BYTES, KeyType, ROOT_INODE};
 use floatgate_stack::ubifs::{Change as NodeChange, Event, Survey};
@@ -9,10 +9,10 @@ use crate::report::{Change, LastNames, Revision};
 use crate::selection::Chosen;
 use crate::words::show_name;
 
-/// Lists the nodes, oldest first.
+/// Lists the nodes, the oldest first.
 ///
 /// # Errors
-/// Several volumes and none chosen; no filesystem; the file cannot be read.
+/// Several volumes exist and none is selected, no filesystem, or the file cannot be read.
 pub(crate) fn list(chosen: Chosen<'_>) -> Result<Vec<Revision>, ImageError> {
     let (volume, _, origin) = open_volume(chosen)?;
     let mut survey = Survey::new(volume).map_err(|(error, _)| error)?;

@@ -1,4 +1,4 @@
-//! A filesystem, for people and programs.
+//! Description of a UBIFS, as text and JSON.
 
 use std::fmt;
 
@@ -21,50 +21,51 @@ pub struct UbifsInfo {
     pub format: u32,
     /// Smallest write, bytes.
     pub min_io_bytes: u32,
-    /// Bytes of a LEB.
+    /// Size of a LEB, bytes.
     pub leb_bytes: u32,
-    /// LEBs it has.
+    /// Number of LEBs.
     pub lebs: u32,
-    /// Whole LEBs in a file without UBI that is cut off; `None` where nothing in use is missing.
+    /// Number of whole LEBs in a cut file without UBI; `None` if no LEB in use is missing.
     pub lebs_there: Option<u32>,
-    /// Number of LEBs in use that no PEB has, within UBI; `None` where the filesystem does not tell.
+    /// Number of LEBs in use that no PEB of the UBI contains; `None` if the filesystem does not show it.
     pub lebs_missing: Option<u32>,
-    /// LEBs it can grow to.
+    /// Largest number of LEBs to which the filesystem can grow.
     pub max_lebs: u32,
-    /// Bytes of the journal.
+    /// Size of the journal, bytes.
     pub journal_bytes: u64,
-    /// LEBs of the log, the LPT and the orphan area.
+    /// Numbers of LEBs in the log, the LPT and the orphan area.
     pub area_lebs: [u32; 3],
-    /// Most children of an index node.
+    /// Largest number of children of an index node.
     pub fanout: u32,
     /// Compression of new files.
     pub compression: &'static str,
-    /// Names carry a second hash.
+    /// True if names have a second hash.
     pub double_hash: bool,
-    /// Some files are encrypted.
+    /// True if files are encrypted.
     pub encrypted: bool,
-    /// The first mount for writing erases the free space again, whatever a programmer has written to it (`mkfs.ubifs -F`).
+    /// True if the first mount for writing erases the free space again, because a programmer may have written to it
+    /// (`mkfs.ubifs -F`).
     pub space_fixup: bool,
-    /// Bytes that only root may use (`mkfs.ubifs -R`).
+    /// Number of bytes that only root may use (`mkfs.ubifs -R`).
     pub reserved_bytes: u64,
-    /// Hash function of names, where it is not the usual one (`mkfs.ubifs -k`).
+    /// True if names use the test hash instead of the usual one (`mkfs.ubifs -k`).
     pub test_hash: bool,
-    /// Nodes are authenticated.
+    /// True if nodes are authenticated.
     pub authenticated: bool,
     /// Authentication of the filesystem, if it has one.
     pub authentication: Option<AuthenticationInfo>,
     /// UUID of the filesystem.
     pub uuid: String,
-    /// Findings on what Linux does not accept, or cannot use, of the volume with this filesystem.
+    /// Findings about properties of the volume with this filesystem that Linux does not accept, or cannot use.
     pub misfits: Vec<Finding>,
     /// The superblock as it is stored.
     #[serde(skip)]
     pub(crate) superblock: Superblock,
     /// Number of the last commit.
     pub commit: Option<u64>,
-    /// It was not unmounted: reading it replays the journal.
+    /// True if the filesystem was not unmounted, so that reading it replays the journal.
     pub needs_recovery: Option<bool>,
-    /// The first damage that a mount meets.
+    /// First damage that a mount finds.
     pub damage: Option<String>,
 }
 
@@ -73,19 +74,20 @@ pub struct UbifsInfo {
 pub struct AuthenticationInfo {
     /// The hash function.
     pub algorithm: String,
-    /// The superblock is signed; without a signature it has an HMAC, which a key verifies.
+    /// True if the superblock is signed. Without a signature it has an HMAC, which a key verifies.
     pub signed: bool,
-    /// True when everything is authentic by its hashes, which need no key; `None` if that was not looked at.
+    /// True if all nodes are authentic according to their hashes, which need no key; `None` if this was not checked.
     pub verified: Option<bool>,
-    /// It was verified by the key, and not by hashes only.
+    /// True if the key was used for the verification, and not only hashes.
     pub by_key: bool,
-    /// Nodes at the end of the journal that power was cut from before anything authenticated them: they do not count.
+    /// Number of nodes at the end of the journal that no node authenticates because of a power cut, and that are
+    /// therefore ignored.
     pub dropped_nodes: Option<u32>,
-    /// The first thing that is not authentic.
+    /// First structure that is not authentic.
     pub problem: Option<String>,
 }
 
-/// The filesystem on a volume, and the volume back.
+/// Description of the filesystem on a volume. Returns the volume as well.
 pub(crate) fn ubifs_info<V: Volume + 'static>(
     mut volume: V,
     authenticate: &Authenticate,
@@ -100,8 +102,8 @@ pub(crate) fn ubifs_info<V: Volume + 'static>(
     (Some(info), volume)
 }
 
-/// Number of LEBs in use that are not there, or the damage for which nothing tells. The volume comes back. What is behind the last LEB in use
-/// need not be in a file.
+/// Number of missing LEBs that are in use, or the damage because of which it is unknown. Returns the volume. LEBs
+/// after the last one in use may be missing in a file.
 pub(crate) fn missing_lebs<V: Volume + 'static>(volume: V) -> (Result<u32, String>, V) {
     let options = MountOptions { read_only: true, recover: true, forgiving: true, ..MountOptions::default() };
     match Ubifs::mount(volume, &options, Behaviour::default()) {
@@ -128,7 +130,7 @@ impl AuthenticationInfo {
         })
     }
 
-    /// Reads everything there is, and gives the volume back.
+    /// Verifies all nodes, and returns the volume.
     fn verify<V: Volume + 'static>(&mut self, volume: V, authenticate: &Authenticate) -> V {
         let options = MountOptions {
             read_only: true,
@@ -150,7 +152,7 @@ impl AuthenticationInfo {
     }
 }
 
-/// Reads all nodes of a filesystem, and returns how many the journal has that do not count; or the first error.
+/// Reads all nodes of a filesystem. Returns the number of ignored nodes in the journal, or the first error.
 pub(crate) fn read_all(fs: &mut Ubifs<dyn Volume>) -> Result<u32, String> {
     let found = fs.check().map_err(|error| error.to_string())?;
     let damaged = found.into_iter().find_map(|found| match found {
@@ -220,7 +222,7 @@ impl UbifsInfo {
     }
 }
 
-/// The name that mkfs.ubifs has for a compression.
+/// Name of a compression in mkfs.ubifs.
 pub fn compression_name(compression: Compression) -> &'static str {
     match compression {
         Compression::None => "none",
@@ -291,7 +293,7 @@ impl UbifsInfo {
         fit::show(f, indent, &self.misfits)
     }
 
-    /// The command that makes such a filesystem.
+    /// Prints the command that creates such a filesystem.
     pub(crate) fn show_mkfs(&self, f: &mut fmt::Formatter<'_>, indent: &str, file: &str) -> fmt::Result {
         let (m, e, c, x) = (self.min_io_bytes, self.leb_bytes, self.max_lebs, self.compression);
         let [log, _, orphans] = self.area_lebs;

@@ -1,4 +1,4 @@
-//! UBIFS: its own structures in an image, in a volume of UBI or without.
+//! UBIFS: its structures in an image, in a volume of UBI or without UBI.
 
 pub(crate) mod check;
 pub(crate) mod damaged;

@@ -1,4 +1,4 @@
-//! A filesystem written anew, with all that can be saved of it.
+//! A filesystem that is written again with all readable data.
 
 use floatgate_media::ubifs::{Inode, ROOT_INODE, Superblock, SuperblockFlags};
 use floatgate_stack::store::Window;
@@ -20,14 +20,14 @@ use crate::selection::Selection;
 use crate::words::show_path;
 use floatgate_host::output::Output;
 
-/// LEBs, beyond twice the former number, that a filesystem may need when it is written anew. Its contents had
-/// room before, so that no more than a second copy is needed, except for heads and areas of a small one.
+/// Number of LEBs, in addition to twice the former number, that a rewritten filesystem may need. Its contents had
+/// space before, so one more copy is sufficient, except for the heads and areas of a small filesystem.
 const GROWTH_LEBS: u32 = 64;
 
-/// Mounts a copy of a filesystem without UBI in the output for writing, and ends that in order.
+/// Mounts a copy of a filesystem without UBI in the output for writing, and unmounts it.
 ///
 /// # Errors
-/// Damage; failures of the files.
+/// Damage, or a failure of the files.
 pub(super) fn recover(image: &Image, found: &ImageLocation, output: &Output) -> Result<(), ImageError> {
     let image = image.open_like(output.temporary(), Access::Write)?;
     let options = MountOptions { recover: true, keep_space_fixup: true, ..MountOptions::default() };
@@ -37,10 +37,10 @@ pub(super) fn recover(image: &Image, found: &ImageLocation, output: &Output) -> 
     fs.unmount().map(drop).map_err(|(error, _)| error.into())
 }
 
-/// Writes a filesystem without UBI anew.
+/// Writes a filesystem without UBI again.
 ///
 /// # Errors
-/// No room, failures of the files.
+/// No space, or a failure of the files.
 pub(super) fn rebuild(
     image: &Image,
     (found, shape): (&ImageLocation, &UbifsShape),
@@ -73,19 +73,19 @@ pub(super) fn rebuild(
     Ok(target.flush().map_err(Error::from)?)
 }
 
-/// A filesystem written anew with everything that can be saved, in a file of its own. The image ends behind its data.
+/// A filesystem that was written to a temporary file with all readable data. The image ends after its data.
 pub(crate) struct Rebuilt {
     pub(crate) volume: BareVolume<FileStore>,
-    /// LEBs that the filesystem has.
+    /// Number of LEBs of the filesystem.
     pub(crate) lebs: u32,
-    /// LEBs that its volume needs at least.
+    /// Smallest number of LEBs of its volume.
     pub(crate) volume_lebs: u32,
 }
 
 impl Rebuilt {
-    /// Writes a filesystem anew, whose volume has `lebs` LEBs and the name `name`. The old volume comes back.
+    /// Writes a filesystem again, whose volume has `lebs` LEBs and the name `name`. Returns the old volume.
     ///
-    /// Where it does not fit into as many LEBs as it could grow to, it is one that can grow further.
+    /// If the filesystem does not fit into the number of LEBs to which it could grow, the new one can grow further.
     pub(crate) fn new<S: Store + 'static>(
         volume: MappedVolume<S>,
         lebs: u32,
@@ -109,7 +109,7 @@ impl Rebuilt {
                 rebuilt => break rebuilt?,
             };
             if lebs_max > most {
-                // The index and the LEB properties of a small filesystem can need more than those of a large one.
+                // Index and LEB properties of a small filesystem can be larger than those of a large one.
                 lebs_max += 1 + lebs_max / 64;
             } else {
                 lebs_max = fill(growth(most))?.0.lebs.max(most + 1);
@@ -123,7 +123,7 @@ impl Rebuilt {
         }
         saved.filesystems += 1;
         saved.add_with_names(filled, names);
-        // Without UBI an image may end behind its data, in front of the end of its filesystem.
+        // Without UBI, an image may end after its data, before the end of its filesystem.
         let in_filesystem = superblock.filter(|_| name.is_none()).map_or(0, |old| old.leb_count);
         let lebs_before = lebs.max(in_filesystem);
         if rebuilt.lebs > lebs_before {
@@ -133,7 +133,7 @@ impl Rebuilt {
     }
 }
 
-/// LEBs of a filesystem that has room for all that one of `lebs` LEBs held.
+/// Number of LEBs of a filesystem with space for all data of one with `lebs` LEBs.
 const fn growth(lebs: u32) -> u32 {
     lebs.saturating_mul(2).saturating_add(GROWTH_LEBS)
 }
@@ -147,7 +147,7 @@ fn fill_new<S: Volume + 'static>(
     output: &Output,
 ) -> Result<(Rebuilt, Saved), ImageError> {
     let geometry = survey.volume().geometry();
-    // A hostile superblock can allow more than a host has memory for.
+    // A hostile superblock can require more memory than the host has.
     let room = most.min(lebs.saturating_mul(4).saturating_add(GROWTH_LEBS));
     let geometry = VolumeGeometry { read_only: false, lebs: room, ..geometry };
     let volume = || -> Result<_, ImageError> {
@@ -159,7 +159,7 @@ fn fill_new<S: Volume + 'static>(
     let options = format_options(old, most, root.as_ref());
     let mut fs = match Ubifs::format(volume()?, &options, Behaviour::default()) {
         Ok(fs) => fs,
-        // The volume is smaller than the one that the parameters were for.
+        // The volume is smaller than the one for which the parameters were chosen.
         Err(_) => {
             attempt.record_loss("/", "parameters of the filesystem do not fit: they are the usual ones now");
             let usual = format_options(None, most, root.as_ref());
@@ -172,7 +172,7 @@ fn fill_new<S: Volume + 'static>(
     Ok((Rebuilt { volume, lebs: superblock.leb_count, volume_lebs: 0 }, attempt))
 }
 
-/// Says which structures of a filesystem are lost.
+/// Records the lost structures of a filesystem.
 fn record_lost_structures(survey: &Survey<dyn Volume>, saved: &mut Saved) {
     if survey.superblock().is_some_and(|superblock| superblock.has(SuperblockFlags::AUTHENTICATION)) {
         saved.record_loss("/", "the authentication: nothing vouches for the new filesystem");
@@ -184,7 +184,7 @@ fn record_lost_structures(survey: &Survey<dyn Volume>, saved: &mut Saved) {
         saved.record_loss("/", format!("{what}{index}"));
     }
     let has_master = survey.master().is_some();
-    // One good copy of the master node tells all that both did.
+    // One good copy of the master node contains the data of both copies.
     let is_redundant =
         |problem: &Problem| problem.structure == Structure::Master && has_master && !problem.is_older;
     let structural = survey.problems().iter().filter(|problem| is_structural(problem));
@@ -198,12 +198,12 @@ fn record_lost_structures(survey: &Survey<dyn Volume>, saved: &mut Saved) {
     saved.losses.extend(damaged_names(survey, Structure::XattrEntry));
 }
 
-/// The names of files that are damaged.
+/// Losses of damaged names of files.
 fn lost_names(survey: &Survey<dyn Volume>) -> Vec<Loss> {
     damaged_names(survey, Structure::Entry)
 }
 
-/// Names that are known from counts in an inode only, each at the file or the directory that it is missing in.
+/// Losses of names that are known only from counts in an inode, each with the path of the file or directory.
 fn counted_names(survey: &Survey<dyn Volume>) -> Vec<Loss> {
     let of = |problem: &Problem| {
         let inode = problem.inodes.as_ref().map_or(ROOT_INODE, |inodes| *inodes.start());
@@ -214,7 +214,7 @@ fn counted_names(survey: &Survey<dyn Volume>) -> Vec<Loss> {
     survey.problems().iter().filter(|problem| problem.names_missing).filter_map(of).collect()
 }
 
-/// Names of files or attributes that are damaged, each at the directory or the file that it was in.
+/// Losses of damaged names of files or attributes, each with the path of the directory or file.
 fn damaged_names(survey: &Survey<dyn Volume>, structure: Structure) -> Vec<Loss> {
     let is_one = |problem: &&Problem| problem.severity == Severity::Damaged && problem.structure == structure;
     let loss = |problem: &Problem| {
@@ -226,18 +226,18 @@ fn damaged_names(survey: &Survey<dyn Volume>, structure: Structure) -> Vec<Loss>
     survey.problems().iter().filter(is_one).map(loss).collect()
 }
 
-/// True when something is damaged that tells which nodes count.
+/// True if a structure is damaged that shows which nodes are valid.
 fn is_structural(problem: &Problem) -> bool {
     let tells = [Structure::Master, Structure::Log, Structure::Journal, Structure::Index];
     problem.severity == Severity::Damaged && tells.contains(&problem.structure)
 }
 
-/// True when a filesystem can have these parameters, on a volume as large as it can use.
+/// True if a filesystem can have these parameters, on a volume of the largest size that it can use.
 fn is_possible(superblock: &Superblock) -> bool {
     superblock.grown(superblock.max_leb_count).check().is_ok()
 }
 
-/// Parameters of a filesystem like the one that was.
+/// Parameters of a filesystem like the former one.
 fn format_options(superblock: Option<&Superblock>, most: u32, root: Option<&Inode>) -> FormatOptions {
     let default = FormatOptions { max_lebs: Some(most), ..FormatOptions::default() };
     let mut options = match superblock {

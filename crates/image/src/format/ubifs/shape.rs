@@ -5,8 +5,8 @@ use serde::Serialize;
 /// Sizes of the LEBs of a UBIFS without UBI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct UbifsShape {
-    /// Bytes of a LEB.
+    /// Size of a LEB, bytes.
     pub leb_bytes: u32,
-    /// Smallest write.
+    /// Smallest write, bytes.
     pub min_io_bytes: u32,
 }

@@ -9,10 +9,10 @@ use crate::map::view::{Numbers, View};
 pub(super) const PROBE: Probe =
     Probe { begins: Begins::Magic { at: 0, magics: &[b"ANDROID!"], step: 4 }, probe };
 
-/// Page of versions from 3 on.
+/// Page size of versions from 3 on, bytes.
 const PAGE_OF_3: u64 = 4096;
 
-/// Place of the hash in versions up to 2.
+/// Position of the hash in versions up to 2.
 const ID: std::ops::Range<usize> = 576..596;
 
 fn probe(view: &View<'_>) -> Option<ProbeMatch> {
@@ -51,7 +51,7 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
         let range = at..at + u64::from(bytes);
         if is_old {
             is_whole &= view.each_piece(range, |piece| hash.update(piece)).is_some();
-            // An empty part counts with its length, too.
+            // An empty part is also hashed, with its length.
             hash.update(bytes.to_le_bytes());
         }
         if bytes > 0 {

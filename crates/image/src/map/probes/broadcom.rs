@@ -10,23 +10,23 @@ pub(super) const TAG: Probe =
 pub(super) const CFE: Probe =
     Probe { begins: Begins::Magic { at: CFE_AT, magics: &[b"CFE1CFE1"], step: 4096 }, probe: cfe };
 
-/// Length of the tag, and place of its checksum, which covers what is before it.
+/// Length of the tag, and position of its checksum, which covers the bytes before it.
 const TAG_BYTES: u64 = 256;
 const TAG_SUM: usize = 236;
 
-/// Places in CFE: its mark, its version and its NVRAM.
+/// Positions in CFE: its mark, its version and its NVRAM.
 const CFE_AT: usize = 0x4E0;
 const VERSION_AT: usize = 0x570;
 const NVRAM_AT: usize = 0x580;
 
-/// The block of CFE is at least that long.
+/// Smallest size of the CFE block, bytes.
 const CFE_BYTES: u64 = 64 << 10;
 
-/// Versions of the NVRAM: the length that its checksum covers, and the place of the checksum.
+/// Versions of the NVRAM: the length that its checksum covers, and the position of the checksum.
 const NVRAM_SUMS: [(u32, usize, usize); 4] =
     [(4, 300, 296), (5, 1024, 1020), (6, 1024, 1020), (7, 3072, 3068)];
 
-/// A decimal number in a field of text.
+/// Parses a decimal number in a text field.
 fn decimal(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
     bytes.text(at, len).trim().parse().ok()
 }

@@ -1,4 +1,4 @@
-//! CramFS: the superblock, in both byte orders.
+//! CramFS: superblock in both byte orders.
 
 use super::{Begins, Probe};
 use crate::map::probe_match::{Kind, ProbeMatch};
@@ -10,7 +10,7 @@ pub(super) const PROBE: Probe =
 
 const MAGIC: u32 = 0x28CD_3D45;
 
-/// Place of the checksum, which counts as zero in itself.
+/// Position of the checksum, which is computed with zeros in its field.
 const SUM_AT: u64 = 32;
 
 /// Flag of images with a checksum.

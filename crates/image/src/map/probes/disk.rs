@@ -19,7 +19,7 @@ pub(super) const MBR: Probe = Probe { begins: Begins::Head { step: 512, test: be
 
 const SECTOR: u64 = 512;
 
-/// Most bytes from the entries of a copy to its header.
+/// Largest distance from the entries of a copy to its header, bytes.
 const ENTRIES_MAX: u64 = 1 << 20;
 
 fn has_signature(head: &[u8]) -> bool {
@@ -30,12 +30,12 @@ fn begins_fat(head: &[u8]) -> bool {
     has_signature(head) && FatBoot::parse(head).is_ok()
 }
 
-/// A table of the size of a boot sector is believed at the beginning of a dump only; [`mbr`] sees where it is.
+/// A table of the size of a boot sector is accepted only at the start of a dump; [`mbr`] checks its offset.
 fn begins_mbr(head: &[u8]) -> bool {
     has_signature(head) && Mbr::parse(head).is_ok_and(|mbr| mbr.entries.iter().any(|entry| entry.is_used()))
 }
 
-/// A table is found at its header. It counts sectors whose size follows from the number that the header states for itself.
+/// A table is found by its header. It counts sectors, whose size follows from the sector number of the header.
 fn gpt(view: &View<'_>) -> Option<ProbeMatch> {
     let sector = view.bytes(0, SECTOR as usize)?;
     let header = GptHeader::parse(&sector).ok()?;
@@ -44,7 +44,7 @@ fn gpt(view: &View<'_>) -> Option<ProbeMatch> {
     let is_first = header.own_sector < header.backup_sector;
     let entries = header.entries_sector.checked_mul(sector_bytes)?;
     let entries_at = entries.checked_sub(view.start());
-    // The entries of the copy at the end of a disk stand in front of its header.
+    // In the copy at the end of a disk, the entries are before the header.
     let before = view.start().saturating_sub(entries);
     let is_before = !is_first && (header.array_bytes()..=ENTRIES_MAX).contains(&before);
     let before = if is_before { before } else { 0 };
@@ -113,13 +113,13 @@ fn fat(view: &View<'_>) -> Option<ProbeMatch> {
         .text("version", layout.kind.to_string())
         .text("label", sector.text(label_at, 11))
         .number("cluster_bytes", layout.cluster_bytes);
-    // Each FAT begins with the medium.
+    // Each FAT begins with the medium byte.
     let second = layout.fat_start + boot.fat_sectors() * u64::from(boot.sector_bytes);
     let is_fat = |at| view.array::<1>(at).is_none_or(|[medium]| medium == boot.medium);
     (is_fat(layout.fat_start) || boot.fats == 2 && is_fat(second)).then_some(found)
 }
 
-/// Label of an exFAT: one of the first entries of the root.
+/// Label of an exFAT, which is in one of the first entries of the root directory.
 fn exfat_label(view: &View<'_>, sector: &[u8]) -> Option<String> {
     const LABEL: u8 = 0x83;
     let (shift, cluster) = (sector.get(108)?.min(&12), sector.get(109)?.min(&25));

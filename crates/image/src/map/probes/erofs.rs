@@ -4,7 +4,7 @@ use super::{Begins, Probe};
 use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View, crc32c};
 
-/// Place of the superblock.
+/// Offset of the superblock.
 const SUPERBLOCK: u64 = 1024;
 
 pub(super) const PROBE: Probe = Probe {
@@ -12,7 +12,7 @@ pub(super) const PROBE: Probe = Probe {
     probe,
 };
 
-/// Bit of the compatible features: the superblock has a checksum.
+/// Compatible feature: the superblock has a checksum.
 const HAS_CHECKSUM: u32 = 1;
 
 fn probe(view: &View<'_>) -> Option<ProbeMatch> {
@@ -34,7 +34,7 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     if block.le32(8) & HAS_CHECKSUM == 0 {
         return Some(found);
     }
-    // The rest of the block with the superblock, or a whole block if it is smaller.
+    // The remaining part of the block with the superblock, or a whole block if it is smaller.
     let covered = if block_bytes > SUPERBLOCK { block_bytes - SUPERBLOCK } else { block_bytes };
     let sum = view.bytes(SUPERBLOCK, usize::try_from(covered).ok()?).map(|mut bytes| {
         let stored = bytes.le32(4);

@@ -5,7 +5,7 @@ use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 use floatgate_media::crc;
 
-/// Place of the superblock; a copy is in the next block.
+/// Offset of the superblock; the next block contains a copy.
 const SUPERBLOCK: u64 = 1024;
 
 const MAGIC: u32 = 0xF2F5_2010;
@@ -15,7 +15,7 @@ pub(super) const PROBE: Probe = Probe {
     probe,
 };
 
-/// Place of the label, in UTF-16.
+/// Position of the label, in UTF-16.
 const LABEL: std::ops::Range<usize> = 124..124 + 64;
 
 fn probe(view: &View<'_>) -> Option<ProbeMatch> {

@@ -11,7 +11,7 @@ use crate::map::view::{Numbers, View};
 pub(super) const PROBE: Probe =
     Probe { begins: Begins::Magic { at: 0, magics: &[&[0xD0, 0x0D, 0xFE, 0xED]], step: 4 }, probe };
 
-/// Tokens of the structure.
+/// Tokens of the structure block.
 const BEGIN_NODE: u32 = 1;
 const END_NODE: u32 = 2;
 const PROPERTY: u32 = 3;
@@ -21,16 +21,16 @@ const END: u32 = 9;
 /// Largest number of nodes and properties of a tree that are read.
 const MAX_ITEMS: usize = 1 << 17;
 
-/// Depth of nodes.
+/// Largest depth of nodes.
 const MAX_DEPTH: usize = 32;
 
-/// Longest name of a node or a property.
+/// Length of the longest name of a node or a property.
 const NAME_MAX: usize = 128;
 
-/// Longest value that is kept.
+/// Length of the longest value that is stored.
 const VALUE_MAX: u64 = 4096;
 
-/// A property: its value if it is short, and where it stands in the blob.
+/// A property: its value if it is short, and its offset in the blob.
 #[derive(Clone, Debug)]
 pub(crate) struct Property {
     pub(crate) name: String,
@@ -39,10 +39,10 @@ pub(crate) struct Property {
     pub(crate) value: Vec<u8>,
 }
 
-/// A node with its properties. The nodes of a tree stand in the order of the blob.
+/// A node with its properties. The nodes of a tree have the order of the blob.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
-    /// Names from the root on, which has none.
+    /// Names from the root on; the root has no name.
     pub(crate) path: Vec<String>,
     pub(crate) properties: Vec<Property>,
 }
@@ -52,12 +52,12 @@ impl Node {
         self.properties.iter().find(|property| property.name == name)
     }
 
-    /// A value as text; of several the first.
+    /// Value as text; the first of several texts.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.property(name).map(|property| property.value.text(0, property.value.len()))
     }
 
-    /// A value as a number of 32 bits.
+    /// Value as a 32-bit number.
     pub(crate) fn number(&self, name: &str) -> Option<u32> {
         self.property(name).filter(|property| property.len >= 4).map(|property| property.value.be32(0))
     }
@@ -67,8 +67,8 @@ impl Node {
     }
 }
 
-/// The tree at the beginning of a stretch: its nodes and its length. A tree whose end is missing has the
-/// nodes before the cut.
+/// Parses the tree at the start of a range: its nodes and its length. A tree without its end has the nodes before the
+/// cut.
 pub(crate) fn parse(view: &View<'_>) -> Option<(Vec<Node>, u64)> {
     let header = view.array::<40>(0)?;
     let header = &header[..];
@@ -97,13 +97,13 @@ struct Reader<'s> {
     at: u64,
     strings: u64,
     nodes: Vec<Node>,
-    /// Numbers of the nodes that are open.
+    /// Indices of the open nodes.
     path: Vec<usize>,
     items: usize,
 }
 
 impl Reader<'_> {
-    /// Reads the structure up to its end; `None` if it is damaged.
+    /// Parses the structure block up to its end; `None` if it is damaged.
     fn run(&mut self) -> Option<()> {
         loop {
             self.items += 1;
@@ -122,7 +122,7 @@ impl Reader<'_> {
         }
     }
 
-    /// True where the structure of a tree with `len` bytes is right up to the end of the bytes that there are.
+    /// True if the structure of a tree with `len` bytes is valid up to the last existing byte.
     fn is_at_cut(&self, len: u64) -> bool {
         len > self.view.len() && !self.nodes.is_empty() && self.at + VALUE_MAX > self.view.len()
     }
@@ -133,7 +133,7 @@ impl Reader<'_> {
         Some(word)
     }
 
-    /// A text that ends with zero.
+    /// Text up to a byte 0.
     fn text(&self, at: u64) -> Option<String> {
         let room = usize::try_from(self.view.len().checked_sub(at)?).ok()?.min(NAME_MAX);
         let bytes = self.view.bytes(at, room)?;
@@ -163,7 +163,7 @@ impl Reader<'_> {
 
     fn property(&mut self) -> Option<()> {
         let (len, name_at) = (u64::from(self.word()?), u64::from(self.word()?));
-        // The names stand behind the structure: of a tree whose end is missing they are unknown.
+        // Names follow the structure; if the end of a tree is missing, they are unknown.
         let is_missing = self.strings + name_at >= self.view.len();
         let name = if is_missing { String::new() } else { self.text(self.strings + name_at)? };
         let kept = usize::try_from(len.min(VALUE_MAX)).ok()?;
@@ -193,7 +193,7 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     Some(found)
 }
 
-/// A FIT image: its images with their hashes.
+/// Match of a FIT image: its images with their hashes.
 fn fit(view: &View<'_>, nodes: &[Node], len: u64) -> ProbeMatch {
     let root = nodes.first();
     let mut found = ProbeMatch::new(Kind::Fit, len)
@@ -230,7 +230,7 @@ fn fact_name(property: &str) -> &'static str {
     }
 }
 
-/// Offset and length of the data of an image: within the tree, behind it, or at a place in the file.
+/// Offset and length of an image's data: within the tree, after the tree, or at an offset of the file.
 fn data(node: &Node, tree: u64) -> Option<(u64, u64)> {
     if let Some(data) = node.property("data") {
         return Some((data.at, data.len));

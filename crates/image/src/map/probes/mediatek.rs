@@ -1,5 +1,5 @@
-//! Bad block layers of MediaTek: NMBM and BMT. They map blocks beneath everything else, so that a dump of the raw flash shows blocks in
-//! other places than the system does.
+//! MediaTek's bad block layers NMBM and BMT. They remap blocks below all other layers, so that a dump of the raw
+//! flash has blocks at other positions than the system sees.
 
 use super::{Begins, Probe};
 use crate::map::probe_match::{Kind, ProbeMatch};
@@ -11,10 +11,10 @@ pub(super) const NMBM: Probe =
 pub(super) const BMT: Probe =
     Probe { begins: Begins::Magic { at: 0, magics: &[b"BMT\x02"], step: 2048 }, probe: bmt };
 
-/// Header of both structures of NMBM; its checksum counts as zero.
+/// Size of the header of both NMBM structures, bytes; its checksum is computed with zeros in its field.
 const HEADER: u64 = 16;
 
-/// Most blocks of a flash.
+/// Largest number of blocks in a flash.
 const MAX_BLOCKS: u32 = 1 << 16;
 
 fn nmbm(view: &View<'_>) -> Option<ProbeMatch> {
@@ -26,7 +26,7 @@ fn nmbm(view: &View<'_>) -> Option<ProbeMatch> {
     }
     let mut covered = view.bytes(0, usize::try_from(size).ok()?)?;
     covered.get_mut(12..16)?.fill(0);
-    // A register of zeros that is not inverted, or CRC-32 as zlib computes it.
+    // The CRC starts with 0 and is not inverted, or is the CRC-32 of zlib.
     let is_good = crc::jffs2(&covered) == stored || !crc::ubi(&covered) == stored;
     let found =
         ProbeMatch::new(Kind::Nmbm, size).text("version", format!("{}.{}", version & 0xFFFF, version >> 16));
@@ -45,7 +45,7 @@ fn nmbm(view: &View<'_>) -> Option<ProbeMatch> {
         let to = entry.le32(0);
         to != *block && to < MAX_BLOCKS
     });
-    // Two bits a block, 0 for a bad one.
+    // Two bits per block; 0 for a bad block.
     let bits = covered.get(states..mapping).unwrap_or_default();
     let blocks = table.len() / 4;
     let is_bad = |block: &usize| bits.get(block / 4).is_some_and(|byte| byte >> (block % 4 * 2) & 3 == 0);
@@ -60,11 +60,11 @@ fn nmbm(view: &View<'_>) -> Option<ProbeMatch> {
     )
 }
 
-/// A table of 16-bit numbers: the block in whose place each one stands.
+/// Table of 16-bit numbers: for each block, the block that replaces it.
 fn bmt(view: &View<'_>) -> Option<ProbeMatch> {
     let bytes = view.bytes(0, 2048)?;
     let entries: Vec<u16> = bytes[4..].chunks_exact(2).map(|entry| entry.le16(0)).collect();
-    // Blocks rise from 0, but for those that were moved to the pool at the end.
+    // Numbers rise from 0, except for blocks that were moved to the pool at the end.
     let rising = entries.windows(2).filter(|pair| pair[1] == pair[0].wrapping_add(1)).count();
     if entries.first() != Some(&0) || rising < entries.len() / 2 {
         return None;

@@ -1,4 +1,4 @@
-//! The directory of RedBoot (FIS): a table of the images on the flash.
+//! Directory of RedBoot (FIS): a table of the images on the flash.
 
 use super::{Begins, Probe};
 use crate::map::partitions::Partition;
@@ -7,10 +7,10 @@ use crate::map::view::{Numbers, View};
 
 pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 4096, test: begins }, probe };
 
-/// Bytes of an entry.
+/// Size of an entry, bytes.
 const ENTRY: usize = 256;
 
-/// Most entries of a directory.
+/// Largest number of entries in a directory.
 const MAX_ENTRIES: usize = 256;
 
 /// Name of the entry of the directory itself.
@@ -23,7 +23,7 @@ fn begins(head: &[u8]) -> bool {
 fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let room = usize::try_from(view.len()).ok()?.min(MAX_ENTRIES * ENTRY);
     let bytes = view.bytes(0, room / ENTRY * ENTRY)?;
-    // Two FFh in a name end the table, one is a deleted entry.
+    // Two bytes FFh in a name end the table; one byte FFh marks a deleted entry.
     let entries = bytes.chunks_exact(ENTRY).take_while(|entry| entry.le16(0) != 0xFFFF);
     let entries: Vec<&[u8]> = entries.filter(|entry| entry[0] != 0xFF).collect();
     let own = entries.iter().find(|entry| entry.starts_with(OWN))?;
@@ -33,7 +33,7 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     if len < ENTRY as u64 || len > 1 << 20 {
         return None;
     }
-    // Addresses are those of the CPU: the directory itself tells where the flash begins.
+    // Addresses are CPU addresses; the entry of the directory itself shows where the flash begins.
     let base = number(own, 16).checked_sub(view.start())?;
     let partitions: Vec<Partition> = entries
         .iter()

@@ -7,7 +7,7 @@ use crate::map::view::{Numbers, View};
 pub(super) const PROBE: Probe =
     Probe { begins: Begins::Magic { at: 0, magics: &[b"-rom1fs-"], step: 4 }, probe };
 
-/// Bytes that the checksum covers at most.
+/// Largest number of bytes that the checksum covers.
 const SUMMED_MAX: u64 = 512;
 
 fn probe(view: &View<'_>) -> Option<ProbeMatch> {

@@ -1,4 +1,4 @@
-//! Sparse images of Android: chunks of data, of one value, or of nothing.
+//! Sparse images of Android, with chunks of data, of one value, or without data.
 
 use super::{Begins, Probe};
 use crate::map::probe_match::{Kind, ProbeMatch};
@@ -7,7 +7,7 @@ use crate::map::view::{Numbers, View};
 pub(super) const PROBE: Probe =
     Probe { begins: Begins::Magic { at: 0, magics: &[&[0x3A, 0xFF, 0x26, 0xED]], step: 4 }, probe };
 
-/// Most chunks that are looked at.
+/// Largest number of chunks that are examined.
 const MAX_CHUNKS: u32 = 1 << 18;
 
 fn probe(view: &View<'_>) -> Option<ProbeMatch> {

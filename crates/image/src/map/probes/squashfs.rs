@@ -6,10 +6,10 @@ use crate::map::view::{Numbers, View};
 
 pub(super) const PROBE: Probe = Probe { begins: Begins::Magic { at: 0, magics: &[b"hsqs"], step: 1 }, probe };
 
-/// Compressors by their number, from 1 on.
+/// Names of the compressors 1 to 6.
 const COMPRESSORS: [&str; 6] = ["gzip", "lzma", "lzo", "xz", "lz4", "zstd"];
 
-/// Largest block of metadata, whose length the field before it states.
+/// Size of the largest metadata block, which the field before the block states, bytes.
 const METADATA_MAX: u16 = 8192;
 
 fn probe(view: &View<'_>) -> Option<ProbeMatch> {
@@ -36,7 +36,8 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
         .number("inodes", block.le32(4))
         .number("time", block.le32(8))
         .number("used_bytes", used);
-    // The table of inodes begins with the length of its first block; the highest bit is that of data that are not compressed.
+    // The inode table begins with the length of its first block. The highest bit of the length is set for
+    // uncompressed data.
     let metadata = view.array::<2>(inodes).map(|bytes| u16::from_le_bytes(bytes) & 0x7FFF);
     match metadata {
         Some(len) if len == 0 || len > METADATA_MAX => Some(found.sum_is(false)),

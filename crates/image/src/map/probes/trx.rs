@@ -6,7 +6,7 @@ use crate::map::view::{Numbers, View};
 
 pub(super) const PROBE: Probe = Probe { begins: Begins::Magic { at: 0, magics: &[b"HDR0"], step: 4 }, probe };
 
-/// The checksum covers the bytes from the flags on.
+/// First byte that the checksum covers: the flags.
 const SUMMED_FROM: u64 = 12;
 
 fn probe(view: &View<'_>) -> Option<ProbeMatch> {

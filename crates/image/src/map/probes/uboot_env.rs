@@ -1,6 +1,6 @@
-//! Environments of U-Boot: a CRC, in a redundant pair a flag, and variables.
+//! Environments of U-Boot: a CRC, a flag in a redundant pair, and variables.
 //!
-//! The size stands nowhere: it is the one whose CRC is right.
+//! An environment does not contain its size. The right size is the one with a right CRC.
 
 use super::{Begins, Probe};
 use crate::map::partitions;
@@ -10,16 +10,16 @@ use floatgate_media::crc;
 
 pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 512, test: begins }, probe };
 
-/// Sizes that are tried: multiples of this.
+/// Step of the sizes that are tried, bytes.
 const STEP: u64 = 256;
 
-/// Largest environment.
+/// Size of the largest environment, bytes.
 pub(crate) const SIZE_MAX: u64 = 1 << 20;
 
-/// Longest name of a variable at the beginning.
+/// Length of the longest name of the first variable.
 const NAME_MAX: usize = 64;
 
-/// Bytes before the variables: the CRC, in a redundant pair a flag.
+/// Header before the variables: the CRC, and a flag in a redundant pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
     Single,
@@ -35,21 +35,21 @@ impl Header {
     }
 }
 
-/// True when a variable begins: a name and `=`.
+/// True if a variable begins: a name and `=`.
 pub(crate) fn begins_variable(bytes: &[u8]) -> bool {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-#:".contains(byte);
     let len = bytes.iter().take(NAME_MAX).take_while(|byte| is_name(byte)).count();
     len > 0 && bytes.get(len) == Some(&b'=')
 }
 
-/// True when variables may begin behind a header.
+/// True if variables may begin after a header.
 pub(crate) fn begins(head: &[u8]) -> bool {
     [Header::Single, Header::Redundant]
         .iter()
         .any(|header| head.get(header.bytes()..).is_some_and(begins_variable))
 }
 
-/// Size and header of the environment at the beginning of a stretch.
+/// Size and header of the environment at the start of a range.
 pub(crate) fn size(view: &View<'_>) -> Option<(u64, Header)> {
     let stored = view.array::<4>(0).map(u32::from_le_bytes)?;
     let first = view.array::<1>(4)?[0];
@@ -70,7 +70,7 @@ pub(crate) fn size(view: &View<'_>) -> Option<(u64, Header)> {
     None
 }
 
-/// The variables behind a header, in their order.
+/// Variables after a header, in their order.
 pub(crate) fn variables(bytes: &[u8]) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let entries = bytes.split(|&byte| byte == 0).take_while(|entry| !entry.is_empty());
@@ -88,7 +88,7 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     Some(describe(&bytes, header).sum_is(true))
 }
 
-/// An environment of known size.
+/// Match for an environment of known size.
 pub(crate) fn describe(bytes: &[u8], header: Header) -> ProbeMatch {
     let variables = variables(bytes.get(header.bytes()..).unwrap_or_default());
     let mut found =

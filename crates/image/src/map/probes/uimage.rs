@@ -10,7 +10,7 @@ pub(super) const PROBE: Probe =
 
 const HEADER_BYTES: usize = 64;
 
-/// Types of images by their number.
+/// Names of image types, by number.
 const TYPES: [&str; 15] = [
     "invalid",
     "standalone",
@@ -29,14 +29,14 @@ const TYPES: [&str; 15] = [
     "kernel without load address",
 ];
 
-/// Types whose data begin with a list of lengths.
+/// Type whose data begins with a list of lengths.
 const MULTI: u8 = 4;
 const SCRIPT: u8 = 6;
 
-/// Most images of a multi-file image.
+/// Largest number of images in a multi-file image.
 const MAX_IMAGES: usize = 32;
 
-/// Compressions by their number.
+/// Names of compressions, by number.
 pub(super) const COMPRESSIONS: [&str; 7] = ["none", "gzip", "bzip2", "lzma", "lzo", "lz4", "zstd"];
 
 fn probe(view: &View<'_>) -> Option<ProbeMatch> {
@@ -62,7 +62,7 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     Some(inner(view, header[30], size).into_iter().fold(found, ProbeMatch::with))
 }
 
-/// The images behind the header: of a list those that it names by their lengths.
+/// Images after the header; for a list, the images with the listed lengths.
 fn inner(view: &View<'_>, kind: u8, size: u64) -> Vec<Inner> {
     let start = HEADER_BYTES as u64;
     if kind != MULTI && kind != SCRIPT {

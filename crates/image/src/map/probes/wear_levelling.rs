@@ -1,15 +1,15 @@
-//! The wear levelling of ESP-IDF: a sector with its sizes ends the partition.
+//! Wear levelling of ESP-IDF: the last sector of the partition contains its sizes.
 
 use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::View;
 use crate::readonly::{CONFIG_BYTES, WearLevelling};
 
-/// Bytes of the partition that ends with a sector which begins with these bytes.
+/// Size of the partition whose last sector begins with these bytes.
 pub(crate) fn ends(sector: &[u8]) -> Option<u64> {
     WearLevelling::partition_bytes(sector.first_chunk::<CONFIG_BYTES>()?)
 }
 
-/// A partition that fills the stretch.
+/// Match for a partition that fills the range.
 pub(crate) fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     let levelling = WearLevelling::read(&|at, buf| view.read(at, buf), view.len())?;
     let states = levelling.states();
@@ -19,6 +19,6 @@ pub(crate) fn probe(view: &View<'_>) -> Option<ProbeMatch> {
         .number("moves", levelling.moves())
         .number("dummy_sector", levelling.dummy())
         .text("states", states.words());
-    // One of two states is enough for the layer, as Espressif's code restores the other one.
+    // One of two states is sufficient, because Espressif's code restores the other one.
     Some(found.sum_is(true))
 }

@@ -10,23 +10,23 @@ pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 32, test: y
 /// Distances between pages of a dump without tags: without OOB, and with the OOB of common chips.
 const STRIDES: [u64; 7] = [2048, 2112, 2176, 4096, 4224, 4320, 512];
 
-/// Fewest headers that are believed.
+/// Smallest number of headers for a match.
 const MIN_HEADERS: u64 = 2;
 
-/// Pages without a header that a file has at most.
+/// Largest number of pages of a file without a header.
 const MAX_FILE_PAGES: u64 = 1 << 16;
 
-/// Bytes of a header that are looked at.
+/// Number of examined bytes of a header.
 const HEADER: usize = 300;
 
-/// Chunks without good tags, as bad blocks have them, that end the filesystem.
+/// Number of chunks without good tags, as in bad blocks, that end the filesystem.
 const MAX_BROKEN: u64 = 512;
 
 fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     with_tags(view).or_else(|| STRIDES.iter().find_map(|&stride| without_tags(view, stride)))
 }
 
-/// A filesystem whose chunks have tags, of which a header is at the beginning of the stretch.
+/// Filesystem whose chunks have tags, with a header at the start of the range.
 fn with_tags(view: &View<'_>) -> Option<ProbeMatch> {
     let shape = Shape::find(&|at, buf| view.read(at, buf), 0)?;
     let stride = shape.stride();
@@ -45,7 +45,7 @@ fn with_tags(view: &View<'_>) -> Option<ProbeMatch> {
             Chunk::Broken => broken += 1,
         }
     }
-    // One header without an ECC over its tags could be anything.
+    // A single header without an ECC for its tags may be other data.
     if chunks < if shape.has_ecc { 1 } else { MIN_HEADERS } {
         return None;
     }
@@ -68,7 +68,7 @@ fn with_tags(view: &View<'_>) -> Option<ProbeMatch> {
     Some(if shape.has_ecc { found.sum_is(true) } else { found })
 }
 
-/// A filesystem whose tags are missing. It ends where the data of a file do not follow its header.
+/// Filesystem without tags. It ends where the data of a file does not follow its header.
 fn without_tags(view: &View<'_>, stride: u64) -> Option<ProbeMatch> {
     let (mut at, mut headers, mut files, mut end) = (0, 0_u64, 0_u64, 0);
     while let Some(head) = view.bytes(at, HEADER) {

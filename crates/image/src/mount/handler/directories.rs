@@ -1,30 +1,30 @@
-//! New files, and what directories hold.
+//! Creation of files, and reads of directories.
 
 use floatgate_stack::fs::{Attributes, DeviceNumber, DirEntry, Error, FileType, NewFile, NewKind};
 use rustix::io::Errno;
 
 use super::{Answer, Handler, named, number};
 
-/// Set-group-id: what is made in such a directory has its group.
+/// Set-group-ID: new files in such a directory get its group.
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// Entries that are read from the filesystem together.
+/// Number of entries that are read from the filesystem together.
 const BATCH: usize = 256;
 
-/// A file to be made, as `mknod` has it.
+/// A file to create, as in `mknod`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewNode<'a> {
     /// Inode number of the parent directory.
     pub directory: u32,
-    /// The name in it.
+    /// Name in this directory.
     pub name: &'a [u8],
     /// Type and permissions, as in POSIX.
     pub mode: u32,
-    /// Number of a device as the kernel packs it into 32 bits; only devices use it.
+    /// Device number in the kernel's 32-bit form; used only for devices.
     pub device: u32,
-    /// User who creates the entry.
+    /// User who creates the file.
     pub uid: u32,
-    /// Group of who makes it.
+    /// Group of the user who creates the file.
     pub gid: u32,
 }
 
@@ -41,21 +41,21 @@ pub struct Listed<'l> {
     pub next: u64,
 }
 
-/// Major and minor number from the 32 bits that the kernel packs them into.
+/// Major and minor number of a device number in the kernel's 32-bit form.
 pub(in crate::mount) const fn unpack_device(device: u32) -> DeviceNumber {
     DeviceNumber { major: device >> 8 & 0xFFF, minor: device & 0xFF | device >> 12 & 0xF_FF00 }
 }
 
-/// The other way round. Larger numbers than the kernel has lose their highest bits.
+/// Device number in the kernel's 32-bit form. Numbers that are too large lose their highest bits.
 pub(in crate::mount) const fn pack_device(device: DeviceNumber) -> u32 {
     device.minor & 0xFF | (device.major & 0xFFF) << 8 | (device.minor & 0xF_FF00) << 12
 }
 
 impl Handler {
-    /// Makes a file of any kind but a symbolic link.
+    /// Creates a file of any type except a symbolic link.
     ///
     /// # Errors
-    /// The name exists; no space.
+    /// The name exists, or there is no space.
     pub fn make(&mut self, node: &NewNode<'_>) -> Answer<Attributes> {
         let kind = match node.mode & 0o170_000 {
             0o100_000 | 0 => NewKind::Regular,
@@ -69,10 +69,10 @@ impl Handler {
         self.create(node, kind)
     }
 
-    /// Makes a symbolic link; the mode of `node` does not count.
+    /// Creates a symbolic link; the mode of `node` is ignored.
     ///
     /// # Errors
-    /// The name exists; a target that is empty or too long; no space.
+    /// The name exists, the target is empty or too long, or there is no space.
     pub fn symlink(&mut self, node: &NewNode<'_>, target: &[u8]) -> Answer<Attributes> {
         let node = NewNode { mode: 0o777, ..*node };
         self.create(&node, NewKind::Symlink(target))
@@ -94,10 +94,10 @@ impl Handler {
         Ok(attributes)
     }
 
-    /// Opens a directory; returns a handle to read it with.
+    /// Opens a directory. Returns a handle for reading it.
     ///
     /// # Errors
-    /// Not a directory, damage.
+    /// Not a directory, or damage.
     pub fn open_dir(&mut self, inode: u32) -> Answer<u64> {
         if self.attributes(inode)?.file_type != FileType::Directory {
             return Err(Errno::NOTDIR);
@@ -112,7 +112,7 @@ impl Handler {
     /// Closes a directory.
     ///
     /// # Errors
-    /// Failures of the volume, if it was removed meanwhile.
+    /// Failures of the volume, if the directory was removed while it was open.
     pub fn close_dir(&mut self, inode: u32, handle: u64) -> Answer<()> {
         self.listings.remove(&handle);
         self.fs.close(inode).map_err(number)
@@ -124,7 +124,7 @@ impl Handler {
             match self.fs.read_dir(inode, entries.last(), BATCH) {
                 Ok(more) if more.is_empty() => return Ok(entries),
                 Ok(more) => entries.extend(more),
-                // What can be read of a damaged directory is better than nothing.
+                // The readable part of a damaged directory is better than an error.
                 Err(error) if error.is_damage() && self.fs.is_read_only() && !entries.is_empty() => {
                     return Ok(entries);
                 }
@@ -133,11 +133,12 @@ impl Handler {
         }
     }
 
-    /// Entries from a place on, `.` and `..` among them, until `take` has had enough (and returns true). From the start, the
-    /// directory is read anew; later entries are those of then, whatever was made and removed since.
+    /// Passes entries from an offset on to `take`, including `.` and `..`, until `take` returns true. At the start,
+    /// the directory is read again. Later entries are those of that time, even if files were created or removed
+    /// since.
     ///
     /// # Errors
-    /// A handle that is not open; damage.
+    /// A handle that is not open, or damage.
     pub fn list(
         &mut self,
         inode: u32,
@@ -145,7 +146,7 @@ impl Handler {
         from: u64,
         take: &mut dyn FnMut(&mut Self, Listed<'_>) -> bool,
     ) -> Answer<()> {
-        // Taken out meanwhile, so that `take` can look into the filesystem.
+        // The list is removed during the call, so that `take` can use the filesystem.
         let listing = self.listings.get_mut(&handle).ok_or(Errno::BADF)?.take();
         let listing = match listing.filter(|_| from > 0) {
             Some(listing) => listing,
@@ -154,7 +155,8 @@ impl Handler {
         let parent = self.parents.get(&inode).copied().unwrap_or(self.fs.root());
         let dots = [(inode, &b"."[..]), (parent, b"..")];
         let dots = dots.into_iter().map(|(inode, name)| (inode, FileType::Directory, name));
-        // Encrypted names can have any bytes in them; one such would make the kernel refuse the whole directory.
+        // Encrypted names can contain any bytes. A single impossible name would make the kernel refuse the whole
+        // directory.
         let possible =
             listing.iter().filter(|entry| !entry.name.iter().any(|&byte| byte == 0 || byte == b'/'));
         let entries = possible.map(|entry| (entry.inode, entry.file_type, entry.name.as_slice()));

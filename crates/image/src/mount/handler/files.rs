@@ -5,13 +5,13 @@ use rustix::io::Errno;
 
 use super::{Answer, Handler, errno, number};
 
-/// Bytes of a block of a file.
+/// Size of a block of a file, bytes.
 const BLOCK: u64 = 4096;
 
-/// Most blocks that a search for a hole looks at together.
+/// Largest number of blocks that a search for a hole examines at a time.
 const BATCH: usize = 1024;
 
-/// Flags of `FS_IOC_GETFLAGS` (Linux, `include/uapi/linux/fs.h`) and UBIFS's.
+/// Flags of `FS_IOC_GETFLAGS` (Linux, `include/uapi/linux/fs.h`), with the flags of UBIFS.
 const FLAGS: [(u32, FileFlags); 5] = [
     (0x4, FileFlags::COMPRESS),
     (0x8, FileFlags::SYNC),
@@ -20,31 +20,31 @@ const FLAGS: [(u32, FileFlags); 5] = [
     (0x1_0000, FileFlags::DIRSYNC),
 ];
 
-/// Flags of `FS_IOC_FSGETXATTR`, which has no more of those.
+/// Flags of `FS_IOC_FSGETXATTR`, which supports only these.
 const XFLAGS: [(u32, FileFlags); 3] =
     [(0x8, FileFlags::IMMUTABLE), (0x10, FileFlags::APPEND), (0x20, FileFlags::SYNC)];
 
-/// Times to set; `None` for those that stay.
+/// Times to set; `None` for a time that does not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Last read.
+    /// Time of the last read.
     pub atime: Option<Option<Timestamp>>,
-    /// Last change of the data; `Some(None)` is the present time.
+    /// Time of the last change of the data; `Some(None)` is the present time.
     pub mtime: Option<Option<Timestamp>>,
 }
 
-/// Set-user-id, and set-group-id where the group may execute: what a change of owner or contents takes away. Linux:
-/// `setattr_should_drop_suidgid`.
+/// Bits that a change of owner or contents removes: set-user-ID, and set-group-ID if the group may execute the file.
+/// Linux: `setattr_should_drop_suidgid`.
 const fn set_id_bits(mode: u32) -> u32 {
     let group = if mode & 0o010 != 0 { 0o2000 } else { 0 };
     mode & (0o4000 | group)
 }
 
 impl Handler {
-    /// Changes attributes and times. With its owner a file loses the bits that let it run as another user.
+    /// Changes attributes and times. A change of the owner removes the set-user-ID and set-group-ID bits.
     ///
     /// # Errors
-    /// Flags that forbid it; no space.
+    /// Flags of the file forbid it, or there is no space.
     pub fn set_attributes(
         &mut self,
         inode: u32,
@@ -64,17 +64,18 @@ impl Handler {
         self.attributes(inode)
     }
 
-    /// The permissions of a file without what lets it run as another user; `None` if there is nothing to take away.
+    /// Permissions of a file without the set-user-ID and set-group-ID bits; `None` if it has no such bits.
     fn without_set_id(&mut self, inode: u32) -> Answer<Option<u32>> {
         let Attributes { mode, file_type, .. } = self.attributes(inode)?;
         let lost = if file_type == FileType::Directory { 0 } else { set_id_bits(mode) };
         Ok((lost != 0).then_some(mode & 0o7777 & !lost))
     }
 
-    /// Takes away what lets a file run as another user, before a write by a user who may not keep that.
+    /// Removes the set-user-ID and set-group-ID bits of a file, before a write by a user without the right to keep
+    /// them.
     ///
     /// # Errors
-    /// Flags that forbid it; no space.
+    /// Flags of the file forbid it, or there is no space.
     pub fn drop_set_id(&mut self, inode: u32) -> Answer<()> {
         let permissions = self.without_set_id(inode)?;
         if permissions.is_none() {
@@ -84,18 +85,18 @@ impl Handler {
         self.set_attributes(inode, &changes, Times::default()).map(drop)
     }
 
-    /// The target of a symbolic link.
+    /// Target of a symbolic link.
     ///
     /// # Errors
-    /// Not a symbolic link, an encrypted one.
+    /// Not a symbolic link, or an encrypted one.
     pub fn read_link(&mut self, inode: u32) -> Answer<Vec<u8>> {
         self.fs.read_link(inode).map_err(number)
     }
 
-    /// Opens a file: it stays while it is open, also without a name.
+    /// Opens a file. It exists as long as it is open, even without a name.
     ///
     /// # Errors
-    /// Not there; encrypted.
+    /// The file does not exist, or is encrypted.
     pub fn open(&mut self, inode: u32) -> Answer<()> {
         if self.attributes(inode)?.is_encrypted() {
             return Err(Errno::OPNOTSUPP);
@@ -106,7 +107,7 @@ impl Handler {
     /// Closes a file.
     ///
     /// # Errors
-    /// Failures of the volume, if it was removed meanwhile.
+    /// Failures of the volume, if the file was removed while it was open.
     pub fn close(&mut self, inode: u32) -> Answer<()> {
         self.fs.close(inode).map_err(number)
     }
@@ -122,13 +123,14 @@ impl Handler {
         Ok(bytes)
     }
 
-    /// Writes and returns how much was written: less than all where space ends. With `sync` it is on flash in the end.
+    /// Writes data, and returns the number of written bytes, which is smaller if the space ends. With `sync`, the
+    /// data is on flash at the end.
     ///
     /// # Errors
-    /// No space for any of it, too large.
+    /// No space for any byte, or the file is too large.
     pub fn write(&mut self, inode: u32, offset: u64, data: &[u8], sync: bool) -> Answer<u32> {
         let mut written = 0;
-        // Block by block, so that it is known how much was written before an error.
+        // Blocks are written one by one, so that the number of written bytes is known after an error.
         while written < data.len() {
             let at = offset + written as u64;
             let part = usize::try_from(BLOCK - at % BLOCK).unwrap_or(usize::MAX).min(data.len() - written);
@@ -144,10 +146,11 @@ impl Handler {
         Ok(u32::try_from(written).unwrap_or(u32::MAX))
     }
 
-    /// Brings all of a file or a directory to flash.
+    /// Writes all data of a file or a directory to flash.
     ///
     /// # Errors
-    /// No space, failures of the volume; with them, also any later time: what waited in memory never gets to flash.
+    /// No space, or failures of the volume. After these, each later call fails as well, because the data in memory is
+    /// never written.
     pub fn fsync(&mut self, inode: u32) -> Answer<()> {
         if let Some(error) = self.fs.failure() {
             return Err(errno(&error));
@@ -155,12 +158,13 @@ impl Handler {
         if self.fs.is_read_only() { Ok(()) } else { self.fs.fsync(inode).map_err(number) }
     }
 
-    /// The next byte that is in a hole, or in none (`lseek` with `SEEK_HOLE` and `SEEK_DATA`). The end of a file is a hole.
+    /// Offset of the next byte in a hole, or outside holes (`lseek` with `SEEK_HOLE` and `SEEK_DATA`). The end of a
+    /// file is a hole.
     ///
     /// # Errors
-    /// Nothing there.
+    /// There is no such byte.
     pub fn seek(&mut self, inode: u32, offset: u64, hole: bool) -> Answer<u64> {
-        // What waits in memory is not known as data yet.
+        // Data in memory is not yet recorded as data.
         if self.fs.failure().is_none() {
             self.fsync(inode)?;
         }
@@ -203,28 +207,28 @@ impl Handler {
         Ok(None)
     }
 
-    /// Flags as `lsattr` shows them.
+    /// Flags in the form of `lsattr`.
     ///
     /// # Errors
-    /// Not there.
+    /// The file does not exist.
     pub fn flags(&mut self, inode: u32) -> Answer<u32> {
         let own = self.attributes(inode)?.flags;
         Ok(FLAGS.iter().filter(|(_, flag)| own.contains(*flag)).fold(0, |bits, (bit, _)| bits | bit))
     }
 
-    /// Flags as `FS_IOC_FSGETXATTR` has them.
+    /// Flags in the form of `FS_IOC_FSGETXATTR`.
     ///
     /// # Errors
-    /// Not there.
+    /// The file does not exist.
     pub fn xflags(&mut self, inode: u32) -> Answer<u32> {
         let own = self.attributes(inode)?.flags;
         Ok(XFLAGS.iter().filter(|(_, flag)| own.contains(*flag)).fold(0, |bits, (bit, _)| bits | bit))
     }
 
-    /// Sets flags as `chattr` does.
+    /// Sets flags, as `chattr` does.
     ///
     /// # Errors
-    /// Flags that UBIFS does not have; those that are not for files.
+    /// Flags that UBIFS does not have, or that do not apply to files.
     pub fn set_flags(&mut self, inode: u32, bits: u32) -> Answer<()> {
         let known = FLAGS.iter().fold(0, |known, (bit, _)| known | bit);
         if bits & !known != 0 {

@@ -1,4 +1,4 @@
-//! The kernel's requests as plain methods on a filesystem.
+//! Requests of the kernel, as methods on a filesystem.
 
 mod directories;
 mod files;
@@ -21,52 +21,52 @@ use crate::image::ImageFs;
 /// Result of an operation.
 pub type Answer<T> = Result<T, Errno>;
 
-/// `renameat2`: no file is replaced.
+/// `renameat2`: an existing file is not replaced.
 const RENAME_NOREPLACE: u32 = 1;
-/// `renameat2`: two names change places.
+/// `renameat2`: two names are exchanged.
 const RENAME_EXCHANGE: u32 = 2;
-/// `renameat2`: a whiteout takes the old name.
+/// `renameat2`: a whiteout replaces the old name.
 const RENAME_WHITEOUT: u32 = 4;
 
-/// A filesystem that the kernel asks.
+/// A filesystem that answers requests of the kernel.
 pub struct Handler {
     fs: ImageFs,
     clock: fn() -> Timestamp,
-    /// Directories that are open, with what they held when they were last read from the start.
+    /// Open directories, with their contents at the last read from the start.
     listings: BTreeMap<u64, Option<Vec<DirEntry>>>,
     next_handle: u64,
-    /// Parents of the directories that the kernel came across, by inode number.
+    /// Parent directories of the directories that the kernel has seen, by inode number.
     parents: BTreeMap<u32, u32>,
-    /// Something was changed that may not be on flash.
+    /// True if a change may not be on flash yet.
     changed: bool,
 }
 
 impl Handler {
-    /// For a mounted filesystem; `clock` says what time changes happen.
+    /// Handler for a mounted filesystem; `clock` returns the time of changes.
     pub fn new(fs: ImageFs, clock: fn() -> Timestamp) -> Self {
         let (listings, parents) = (BTreeMap::new(), BTreeMap::new());
         Self { fs, clock, listings, next_handle: 1, parents, changed: false }
     }
 
-    /// Ends with the filesystem.
+    /// Returns the filesystem.
     pub fn into_fs(self) -> ImageFs {
         self.fs
     }
 
-    /// The failure after which the filesystem cannot be changed any more.
+    /// Failure after which the filesystem can no longer be changed.
     pub fn failure(&self) -> Option<Error> {
         self.fs.failure()
     }
 
-    /// Brings to flash what was changed.
+    /// Writes changes to flash.
     pub fn write_back(&mut self) {
         if std::mem::take(&mut self.changed) {
-            // What failed shows with the next change: the filesystem is read-only then.
+            // The next change reports a failure, because the filesystem is then read-only.
             let _ = self.fs.sync();
         }
     }
 
-    /// Before a change.
+    /// Filesystem for a change, which is recorded.
     fn changing(&mut self) -> &mut dyn FileSystem {
         self.changed = true;
         self.fs.set_time((self.clock)());
@@ -76,21 +76,21 @@ impl Handler {
     /// Attributes of a file.
     ///
     /// # Errors
-    /// As numbers of the host, here and below.
+    /// Error numbers of the host, as in all methods here.
     pub fn attributes(&mut self, inode: u32) -> Answer<Attributes> {
         self.fs.attributes(inode).map_err(number)
     }
 
-    /// The file of this name.
+    /// File with this name.
     ///
     /// # Errors
-    /// None of this name.
+    /// There is no such name.
     pub fn lookup(&mut self, directory: u32, name: &[u8]) -> Answer<Attributes> {
         let inode = self.fs.lookup(directory, name).map_err(named(name))?;
         self.listed(directory, inode)
     }
 
-    /// As [`attributes`](Self::attributes) of what a directory was said to hold.
+    /// As [`attributes`](Self::attributes), for an inode in the list of a directory.
     ///
     /// # Errors
     /// Damage.
@@ -106,10 +106,10 @@ impl Handler {
         }
     }
 
-    /// Removes a name of anything but a directory.
+    /// Removes a name, unless it belongs to a directory.
     ///
     /// # Errors
-    /// None of this name, a directory.
+    /// There is no such name, or it is a directory.
     pub fn unlink(&mut self, directory: u32, name: &[u8]) -> Answer<()> {
         self.changing().unlink(directory, name).map_err(named(name))
     }
@@ -117,25 +117,25 @@ impl Handler {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// None of this name, not empty.
+    /// There is no such name, or the directory is not empty.
     pub fn remove_dir(&mut self, directory: u32, name: &[u8]) -> Answer<()> {
         self.changing().remove_dir(directory, name).map_err(named(name))
     }
 
-    /// Another name for a file.
+    /// Creates another name for a file.
     ///
     /// # Errors
-    /// The name exists, a directory.
+    /// The name exists, or the file is a directory.
     pub fn link(&mut self, inode: u32, directory: u32, name: &[u8]) -> Answer<Attributes> {
         match self.changing().link(inode, directory, name) {
-            // What POSIX wants to hear.
+            // Error number that POSIX requires.
             Err(Error::IsDirectory) => return Err(Errno::PERM),
             outcome => outcome.map_err(named(name))?,
         }
         self.attributes(inode)
     }
 
-    /// Renames, with the flags of `renameat2`.
+    /// Renames a file, with the flags of `renameat2`.
     ///
     /// # Errors
     /// As `renameat2`.
@@ -165,12 +165,12 @@ impl Handler {
     }
 }
 
-/// An error as a number.
+/// Number of an error.
 fn number(error: Error) -> Errno {
     errno(&error)
 }
 
-/// As [`number`] where a name was given, which may be too long.
+/// As [`number`], for an operation with a name, which may be too long.
 fn named(name: &[u8]) -> impl Fn(Error) -> Errno {
     let too_long = name.len() > 255;
     move |error| if too_long && error == Error::BadName { Errno::NAMETOOLONG } else { errno(&error) }

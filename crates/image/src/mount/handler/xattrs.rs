@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::{Answer, Handler, number};
 
-/// An error where an attribute is meant.
+/// Number of an error about an attribute.
 fn of_xattr(error: Error) -> Errno {
     match error {
         Error::NotFound => Errno::NODATA,
@@ -20,7 +20,7 @@ impl Handler {
     /// Sets an attribute, with the flags of `setxattr`.
     ///
     /// # Errors
-    /// A name that the filesystem does not have; as the flags say.
+    /// A name that the filesystem does not support, or the errors of the flags.
     pub fn set_xattr(&mut self, inode: u32, name: &[u8], value: &[u8], flags: XattrFlags) -> Answer<()> {
         if !self.fs.holds().xattr(name) {
             return Err(Errno::OPNOTSUPP);
@@ -35,10 +35,10 @@ impl Handler {
         self.changing().set_xattr(inode, name, value, how).map_err(of_xattr)
     }
 
-    /// The value of an attribute.
+    /// Value of an attribute.
     ///
     /// # Errors
-    /// None of this name.
+    /// There is no such attribute.
     pub fn get_xattr(&mut self, inode: u32, name: &[u8]) -> Answer<Vec<u8>> {
         if !self.fs.holds().xattr(name) {
             return Err(Errno::OPNOTSUPP);
@@ -46,10 +46,10 @@ impl Handler {
         self.fs.get_xattr(inode, name).map_err(of_xattr)
     }
 
-    /// Names of attributes, each with the zero after it.
+    /// Names of attributes, each followed by a zero.
     ///
     /// # Errors
-    /// Not there, damage.
+    /// The file does not exist, or damage.
     pub fn list_xattrs(&mut self, inode: u32) -> Answer<Vec<u8>> {
         let holds = self.fs.holds();
         let names = self.fs.list_xattrs(inode).map_err(number)?;
@@ -63,7 +63,7 @@ impl Handler {
     /// Removes an attribute.
     ///
     /// # Errors
-    /// None of this name.
+    /// There is no such attribute.
     pub fn remove_xattr(&mut self, inode: u32, name: &[u8]) -> Answer<()> {
         self.changing().remove_xattr(inode, name).map_err(of_xattr)
     }

@@ -1,23 +1,23 @@
-//! Damage of what files are made of: names, inodes, data, extended attributes.
+//! Damage of the parts of files: names, inodes, data, extended attributes.
 
 use floatgate_media::ubifs::Key;
 
 use super::sample::{Sample, put};
 use super::*;
 
-/// Where things stand in an inode.
+/// Offsets of fields in an inode.
 const SIZE: usize = 48;
 const LINKS: usize = 92;
 const MODE: usize = 104;
 const FLAGS: usize = 108;
 const DATA_LEN: usize = 112;
 
-/// Puts a number into the inode of a file.
+/// Writes a number to the inode of a file.
 fn inode(image: &mut Sample, path: &str, at: usize, value: u32) {
     image.node(image.inode(path), |node| put(node, at, value));
 }
 
-/// Puts a number into the first block of a file.
+/// Writes a number to the first block of a file.
 fn block(image: &mut Sample, at: usize, value: u32) {
     image.node(image.block("/data", 0), |node| put(node, at, value));
 }
@@ -206,7 +206,7 @@ pub(super) const DAMAGES: &[Damage] = &[
     }),
 ];
 
-/// Gives a file's first block other data.
+/// Replaces the data of a file's first block.
 fn shorten(image: &mut Sample, compression: u8, data: &[u8]) {
     let at = image.block("/data", 0);
     let key = image.key_at(at);
@@ -219,7 +219,7 @@ fn shorten(image: &mut Sample, compression: u8, data: &[u8]) {
     image.branches(key, |branch| branch[8..12].copy_from_slice(&len.to_le_bytes()));
 }
 
-/// Cuts what is attached to an inode.
+/// Truncates the data that is attached to an inode.
 fn cut_inode(image: &mut Sample, path: &str, len: usize) {
     let at = image.inode(path);
     let key = Key::inode(image.number(path));
@@ -231,7 +231,7 @@ fn cut_inode(image: &mut Sample, path: &str, len: usize) {
 }
 
 impl Sample {
-    /// The entry with the name of the extended attribute.
+    /// Offset of the entry with the name of the extended attribute.
     fn attribute(&self) -> usize {
         let file = self.number("/noted");
         self.nodes(3).into_iter().rfind(|&at| self.word(at + 24) == file).unwrap()

@@ -21,26 +21,26 @@ use crate::walk::{Walk, WalkError};
 use outputs::Outputs;
 use sample::Sample;
 
-/// A way to break an image.
+/// A way to damage an image.
 struct Damage {
     /// Name of the golden file.
     name: &'static str,
-    /// What is broken.
+    /// Description of the damage.
     what: &'static str,
-    /// Which sample it is done to.
+    /// Sample that is damaged.
     from: From,
-    /// Breaks it.
+    /// Function that makes the damage.
     make: fn(&mut Sample),
 }
 
-/// What is broken.
+/// Sample that is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
     /// A UBI device with a UBIFS that was unmounted.
     Clean,
-    /// The same with a journal to be replayed, and an orphan.
+    /// The same device with a journal that must be replayed, and an orphan.
     Dirty,
-    /// The UBIFS alone, as `mkfs.ubifs` makes it.
+    /// The UBIFS alone, as `mkfs.ubifs` creates it.
     Bare,
 }
 
@@ -64,7 +64,7 @@ fn damages() -> impl Iterator<Item = &'static Damage> {
     ubi::DAMAGES.iter().chain(structures::DAMAGES).chain(files::DAMAGES)
 }
 
-/// Every broken image with its name, and what is broken.
+/// All damaged images with their names and descriptions of the damage.
 fn all() -> Vec<(String, String, Vec<u8>)> {
     let (clean, dirty, bare) = (Sample::clean(), Sample::dirty(), Sample::bare());
     let made = damages().map(|damage| {
@@ -107,7 +107,8 @@ fn every_broken_image_has_its_text() {
     assert_eq!(texts.count(), all.len(), "a name is there twice, or a text of an image that is not there");
 }
 
-/// Damages that make another good filesystem of it, or look like what a power cut leaves: there is nothing to go back to.
+/// Damages that result in another valid filesystem, or that look like the result of a power cut, so that the former
+/// state is unknown.
 const CHANGED: [&str; 3] = ["inode-size-largest", "journal-first-node", "name-control"];
 
 /// A loss that is not listed would be silent.
@@ -139,7 +140,8 @@ fn repairs_that_list_no_loss_lose_nothing() {
     assert!(compared > 50, "{compared}");
 }
 
-/// Checks of Linux (`fs/ubifs/debug.h`, `lprops.c`, `lpt_commit.c`, `orphan.c`) and problems that fsck.ubifs of mtd-utils 2.3.1 knows.
+/// Checks of Linux (`fs/ubifs/debug.h`, `lprops.c`, `lpt_commit.c`, `orphan.c`), and problems that fsck.ubifs of
+/// mtd-utils 2.3.1 reports.
 const CHECKS: [&str; 54] = [
     "dbg_check_space_info",
     "dbg_check_dir",
@@ -197,7 +199,7 @@ const CHECKS: [&str; 54] = [
     "DISCONNECTED_FILE_CANNOT_BE_RECOVERED",
 ];
 
-/// Each check of Linux and fsck.ubifs that docs/checks.md lists finds the damages that stand beside it.
+/// Each check of Linux and fsck.ubifs in docs/checks.md finds the damages that are listed next to it.
 #[test]
 fn damages_beside_each_check_of_linux_are_found() {
     let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/checks.md");
@@ -234,7 +236,7 @@ fn the_samples_are_not_broken() {
     }
 }
 
-/// Images that hold something no folder can have: it has to be listed.
+/// Images with data that no folder can contain, which must be listed as lost.
 const LOSING: [&str; 18] = [
     "directory-contains-root",
     "directory-cut-off",
@@ -280,7 +282,7 @@ fn broken_images_are_extracted_into_their_folder_only() {
     assert_eq!(losing, LOSING.len());
 }
 
-/// Images with a directory that several names lead to, one of them perhaps inside it.
+/// Images with a directory that has several names, one of which may be inside it.
 const LOOPS: [&str; 4] =
     ["directory-contains-root", "directory-in-itself", "directory-is-its-child", "directory-twice"];
 

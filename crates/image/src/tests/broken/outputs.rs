@@ -1,4 +1,4 @@
-//! Output of the commands about an image, as text.
+//! Output of the commands for an image, as text.
 
 use std::fmt::Write;
 use std::io;
@@ -11,7 +11,7 @@ use crate::info::info;
 use crate::repair::repair;
 use crate::words::count;
 
-/// Output of the commands, one text each.
+/// Output of the commands, with one text each.
 pub(super) struct Outputs {
     pub(super) check: String,
     info: String,
@@ -19,7 +19,7 @@ pub(super) struct Outputs {
     repair: String,
 }
 
-/// Text about an image that can be read and not repaired.
+/// Text about an image that can be read, but not repaired.
 pub(super) const BAD_REPAIR: &str = "makes no clean image";
 
 impl Outputs {
@@ -31,7 +31,7 @@ impl Outputs {
         Self { check, info, extract, repair: repair_output(bytes) }
     }
 
-    /// The text, as far as it is not that of the unbroken image.
+    /// The text, without the parts that are the same for the undamaged image.
     pub(super) fn compared(&self, whole: &Self) -> String {
         let (info, extract) = (changes(&whole.info, &self.info), changes(&whole.extract, &self.extract));
         let Self { check, repair, .. } = self;
@@ -41,7 +41,7 @@ impl Outputs {
     }
 }
 
-/// Lines of which the two have not the same number.
+/// Lines that do not occur equally often in the two texts.
 fn changes(whole: &str, broken: &str) -> String {
     if broken.starts_with("exit 2") {
         return broken.to_owned();
@@ -113,7 +113,7 @@ fn extract_output(image: Image) -> Result<String, ImageError> {
     Ok(text)
 }
 
-/// Lists what is extracted.
+/// Target that lists the extracted files.
 #[derive(Default)]
 struct Listing {
     text: String,

@@ -1,4 +1,4 @@
-//! The image that is broken, and how its structures are found and changed.
+//! Image that is damaged, with functions to find and change its structures.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use floatgate_stack::fs::{Name, NewFile, NewKind, SetXattr};
 use super::super::*;
 use crate::dump::{Area, DumpTarget, dump};
 
-/// Bytes of a PEB.
+/// Size of a PEB, bytes.
 pub(super) const PEB: usize = 16 << 10;
 
-/// Where a PEB's VID header begins, and its data.
+/// Offsets of the VID header and of the data in a PEB.
 const VID_AT: usize = 256;
 const DATA_AT: usize = 512;
 
-/// Bytes of an index node before its branches, and of a branch.
+/// Number of bytes of an index node before its branches, and size of a branch.
 const BRANCHES_AT: usize = 28;
 const BRANCH: usize = 20;
 
-/// Bytes of a record of the volume table.
+/// Size of a record in the volume table, bytes.
 const RECORD: usize = 172;
 
-/// An image that is being broken. Structures are found where they were before.
+/// An image that is being damaged. Structures are found at their positions before the damage.
 #[derive(Clone)]
 pub(super) struct Sample {
     pub(super) bytes: Vec<u8>,
     whole: Vec<u8>,
-    /// First byte of the PEB of a volume's LEB.
+    /// Offset of the PEB for each LEB of each volume.
     pebs: BTreeMap<(u32, u32), usize>,
 }
 
@@ -39,7 +39,7 @@ impl Sample {
         Self::new(format(empty(), &geometry(), 0, true, fill))
     }
 
-    /// The same with a journal to be replayed, and an orphan.
+    /// The same device with a journal that must be replayed, and an orphan.
     pub(super) fn dirty() -> Self {
         let fill_more = |fs: &mut Ubifs<dyn Volume>| {
             fill(fs);
@@ -62,7 +62,7 @@ impl Sample {
         Self::new(format(empty(), &geometry(), 0, false, fill_more))
     }
 
-    /// The UBIFS alone, as `mkfs.ubifs` makes it.
+    /// The UBIFS alone, as `mkfs.ubifs` creates it.
     pub(super) fn bare() -> Self {
         let geometry = VolumeGeometry {
             lebs: LEBS,
@@ -91,37 +91,37 @@ impl Sample {
         Self { whole: bytes.clone(), bytes, pebs }
     }
 
-    /// First byte of the PEB with a LEB of the filesystem.
+    /// Offset of the PEB with a LEB of the filesystem.
     pub(super) fn peb(&self, lnum: u32) -> usize {
         self.pebs[&(0, lnum)]
     }
 
-    /// First byte of the PEB with a copy of the volume table.
+    /// Offset of the PEB with a copy of the volume table.
     pub(super) fn table(&self, copy: u32) -> usize {
         self.pebs[&(LAYOUT_VOLUME, copy)]
     }
 
-    /// A byte of a LEB of the filesystem.
+    /// Offset of a byte of a LEB in the filesystem.
     pub(super) fn leb(&self, lnum: u32, offset: u32) -> usize {
         self.peb(lnum) + DATA_AT + offset as usize
     }
 
-    /// First byte of the PEB with the data of files.
+    /// Offset of the PEB with the data of files.
     pub(super) fn data_peb(&self) -> usize {
         self.block("/data", 0) / PEB * PEB
     }
 
-    /// A PEB as if it had never been written.
+    /// Erases a PEB, as if it had never been written.
     pub(super) fn erase(&mut self, peb: usize) {
         self.bytes[peb..peb + PEB].fill(0xFF);
     }
 
-    /// A byte wrong.
+    /// Changes one byte to a wrong value.
     pub(super) fn hit(&mut self, at: usize) {
         self.bytes[at] ^= 0x10;
     }
 
-    /// Changes an EC or VID header, and makes its CRC good.
+    /// Changes an EC or VID header, and writes a good CRC.
     fn header(&mut self, at: usize, change: impl FnOnce(&mut [u8])) {
         seal_header(&mut self.bytes[at..at + 64], change);
     }
@@ -134,7 +134,7 @@ impl Sample {
         self.header(peb + VID_AT, change);
     }
 
-    /// Changes a volume's record in both copies of the table.
+    /// Changes the record of a volume in both copies of the table.
     pub(super) fn record(&mut self, id: usize, change: fn(&mut [u8])) {
         for copy in 0..2 {
             let at = self.table(copy) + DATA_AT + id * RECORD;
@@ -145,7 +145,7 @@ impl Sample {
         }
     }
 
-    /// Changes a node, also its length, and makes its CRC good.
+    /// Changes a node, including its length, and writes a good CRC.
     pub(super) fn node(&mut self, at: usize, change: impl FnOnce(&mut Vec<u8>)) {
         let len = u32::from_le_bytes(self.bytes[at + 16..at + 20].try_into().unwrap()) as usize;
         let mut node = self.bytes[at..at + len].to_vec();
@@ -162,17 +162,17 @@ impl Sample {
         usize::try_from(found[0].at.unwrap()).unwrap()
     }
 
-    /// The inode of a file.
+    /// Offset of the inode of a file.
     pub(super) fn inode(&self, path: &str) -> usize {
         self.find(&DumpTarget::Path { path: path.into(), block: None, entry: false })
     }
 
-    /// The entry of a file.
+    /// Offset of the entry of a file.
     pub(super) fn entry(&self, path: &str) -> usize {
         self.find(&DumpTarget::Path { path: path.into(), block: None, entry: true })
     }
 
-    /// A block of a file.
+    /// Offset of a block of a file.
     pub(super) fn block(&self, path: &str, block: u32) -> usize {
         self.find(&DumpTarget::Path { path: path.into(), block: Some(block), entry: false })
     }
@@ -182,7 +182,7 @@ impl Sample {
         self.word(self.inode(path) + 24)
     }
 
-    /// A number in the image as it was.
+    /// A number in the undamaged image.
     pub(super) fn word(&self, at: usize) -> u32 {
         u32::from_le_bytes(self.whole[at..at + 4].try_into().unwrap())
     }
@@ -191,48 +191,48 @@ impl Sample {
         self.node(self.leb(0, 0), change);
     }
 
-    /// All nodes of an area.
+    /// Offsets of all nodes of an area.
     pub(super) fn area(&self, area: Area) -> Vec<usize> {
         let found = dump(&open(&self.whole), &Selection::default(), &DumpTarget::Area(area)).unwrap();
         found.iter().map(|node| usize::try_from(node.at.unwrap()).unwrap()).collect()
     }
 
-    /// All master nodes, those of before too.
+    /// Changes all master nodes, including older ones.
     pub(super) fn masters(&mut self, change: fn(&mut Vec<u8>)) {
         for at in self.area(Area::Master) {
             self.node(at, change);
         }
     }
 
-    /// The newest master node.
+    /// Offset of the newest master node.
     fn master(&self) -> usize {
         self.area(Area::Master).into_iter().rfind(|&at| at < self.peb(2)).unwrap()
     }
 
-    /// Where a LEB and a byte stand that are a pair of numbers in the master node.
+    /// Offset in the image for a pair of LEB number and offset in the master node.
     pub(super) fn place_in_master(&self, field: usize) -> usize {
         let at = self.master() + field;
         self.leb(self.word(at), self.word(at + 4))
     }
 
-    /// LEB of the root of the index, and its byte there.
+    /// LEB and offset of the root of the index.
     pub(super) fn place_of_root(&self) -> (u32, u32) {
         let at = self.master() + 48;
         (self.word(at), self.word(at + 4))
     }
 
-    /// The root of the index.
+    /// Offset of the root of the index.
     pub(super) fn root(&self) -> usize {
         self.place_in_master(48)
     }
 
-    /// The first index node below the root.
+    /// Offset of the first index node below the root.
     pub(super) fn below_root(&self) -> usize {
         let branch = self.root() + BRANCHES_AT;
         self.leb(self.word(branch), self.word(branch + 4))
     }
 
-    /// Changes all branches of the index with a key.
+    /// Changes all branches of the index with this key.
     pub(super) fn branches(&mut self, key: Key, change: impl Fn(&mut [u8])) {
         let words = ((key.bits() >> 32) as u32, key.bits() as u32);
         let nodes: Vec<usize> = self.nodes(9);
@@ -252,7 +252,7 @@ impl Sample {
         assert!(count > 0, "no branch leads there");
     }
 
-    /// Nodes of a type, wherever they are.
+    /// Offsets of all nodes of a type.
     pub(super) fn nodes(&self, node_type: u8) -> Vec<usize> {
         let places = (0..self.whole.len() - 24).step_by(8);
         places
@@ -260,7 +260,7 @@ impl Sample {
             .collect()
     }
 
-    /// Gives a file another name: in the entry, its key, and the index.
+    /// Renames a file: in the entry, its key, and the index.
     pub(super) fn rename(&mut self, path: &str, name: &[u8]) {
         let at = self.entry(path);
         let old = self.key_at(at);
@@ -283,7 +283,7 @@ impl Sample {
         Key::from_bits(u64::from(self.word(node + 24)) << 32 | u64::from(self.word(node + 28)))
     }
 
-    /// Lets an entry lead to another inode.
+    /// Changes the inode of an entry.
     pub(super) fn lead(&mut self, path: &str, inode: u32) {
         self.node(self.entry(path), |node| put(node, 40, inode));
     }
@@ -294,7 +294,7 @@ impl Sample {
         Limits::new(&superblock.grown(LEBS)).unwrap()
     }
 
-    /// The first pnode of the LPT.
+    /// Changes the first pnode of the LPT.
     pub(super) fn pnode(&mut self, change: fn(&mut lpt::Pnode)) {
         let geometry = self.limits().lpt_geometry;
         let mut at = self.place_in_master(120);
@@ -307,7 +307,7 @@ impl Sample {
         node.emit(&geometry, &mut self.bytes[at..]).unwrap();
     }
 
-    /// The root of the LPT.
+    /// Changes the root of the LPT.
     pub(super) fn nnode(&mut self, change: fn(&mut lpt::Nnode, lpt::NodePos)) {
         let geometry = self.limits().lpt_geometry;
         let master = self.master();
@@ -318,7 +318,7 @@ impl Sample {
         node.emit(&geometry, &mut self.bytes[at..]).unwrap();
     }
 
-    /// The LPT's table of its own LEBs.
+    /// Changes the LPT's table of its own LEBs.
     pub(super) fn ltab(&mut self, change: fn(&mut Vec<lpt::LebSpace>)) {
         let geometry = self.limits().lpt_geometry;
         let at = self.place_in_master(136);
@@ -328,12 +328,12 @@ impl Sample {
     }
 }
 
-/// Puts a number into a node.
+/// Writes a number to a node.
 pub(super) fn put(node: &mut [u8], at: usize, value: u32) {
     node[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Puts a number into a header of UBI.
+/// Writes a number to a header of UBI.
 pub(super) fn put_big(header: &mut [u8], at: usize, value: u32) {
     header[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
@@ -344,7 +344,7 @@ fn seal_header(header: &mut [u8], change: impl FnOnce(&mut [u8])) {
     header[60..64].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// LEBs of the filesystem's volume.
+/// Number of LEBs in the volume of the filesystem.
 const LEBS: u32 = 42;
 
 fn geometry() -> Geometry {
@@ -362,7 +362,7 @@ fn make(fs: &mut Ubifs<dyn Volume>, directory: u32, name: &[u8], kind: NewKind<'
     fs.create(directory, name, &file).unwrap()
 }
 
-/// A little of everything.
+/// Fills the filesystem with a few files of each type.
 fn fill(fs: &mut Ubifs<dyn Volume>) {
     let root = fs.root();
     let text: Vec<u8> =
@@ -384,11 +384,11 @@ fn fill(fs: &mut Ubifs<dyn Volume>) {
     let lowest = make(fs, lower, b"lowest", NewKind::Directory);
     let file = make(fs, lowest, b"file", NewKind::Regular);
     fs.write(file, 0, b"small").unwrap();
-    // One name in each, so that another name keeps the order of the index.
+    // Each directory has one name, so that another name does not change the order of the index.
     for name in [&[b'n'; 2][..], &[b'n'; 3], &[b'n'; 255]] {
         let directory = make(fs, root, format!("names-{}", name.len()).as_bytes(), NewKind::Directory);
         make(fs, directory, name, NewKind::Regular);
     }
-    // All of it into the index.
+    // Writes all nodes to the index.
     fs.sync().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Damage of UBIFS outside of files: superblock, master nodes, log, index, LPT, orphans.
+//! Damage of UBIFS outside files: superblock, master nodes, log, index, LPT, orphans.
 
 use floatgate_media::ubifs::lpt;
 
@@ -6,16 +6,16 @@ use super::sample::{Sample, put};
 use super::*;
 use crate::dump::Area;
 
-/// Bytes of an index node before its branches, and of a branch.
+/// Number of bytes of an index node before its branches, and size of a branch.
 const BRANCHES_AT: usize = 28;
 const BRANCH: usize = 20;
 
-/// Puts a number into the superblock.
+/// Writes a number to the superblock.
 fn superblock(image: &mut Sample, at: usize, value: u32) {
     image.superblock(|node| put(node, at, value));
 }
 
-/// Puts a number into the root of the index.
+/// Writes a number to the root of the index.
 fn root(image: &mut Sample, at: usize, value: u32) {
     image.node(image.root(), |node| put(node, at, value));
 }

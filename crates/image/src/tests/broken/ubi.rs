@@ -1,10 +1,10 @@
-//! Damage of the file as a whole, and of UBI.
+//! Damage of the whole file, and of UBI.
 
 use super::sample::{PEB, put_big};
 use super::*;
 use floatgate_mtd::random::Random;
 
-/// PEBs in front: the volume table has two.
+/// Offset after the first PEBs: the volume table has two.
 const FIRST_PEB: usize = 2 * PEB;
 
 pub(super) const DAMAGES: &[Damage] = &[
@@ -162,7 +162,7 @@ fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|_| random.bits() as u8).collect()
 }
 
-/// A device with a static volume that holds these bytes.
+/// Device with a static volume that contains these bytes.
 fn around(bytes: &[u8]) -> Vec<u8> {
     let geometry = Geometry::nand_2048(24);
     device(&geometry, 3, |ubi| {

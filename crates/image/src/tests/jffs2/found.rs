@@ -1,4 +1,4 @@
-//! Filesystems of both byte orders in one file, and those that are a part of something larger.
+//! Filesystems of both byte orders in one file, and filesystems within larger data.
 
 use super::*;
 use crate::ImageError;
@@ -8,10 +8,10 @@ use crate::repair::{Repaired, repair};
 
 const ERASE: usize = 16 << 10;
 
-/// The marker behind the last eraseblock from which on OpenWrt's kernels erase.
+/// Marker after the last eraseblock, from which OpenWrt's kernels erase the flash.
 const END_OF_FILESYSTEM: [u8; 4] = [0xDE, 0xAD, 0xC0, 0xDE];
 
-/// A filesystem without what is erased behind it, in whole eraseblocks.
+/// Filesystem in whole eraseblocks, without the erased ones after it.
 fn image(endian: Endian, summaries: bool, seed: u64) -> Vec<u8> {
     cut(made(&nor(24, ERASE as u32), endian, summaries, seed, 150_000), ERASE)
 }
@@ -26,7 +26,7 @@ fn cut(mut image: Vec<u8>, erase: usize) -> Vec<u8> {
     image
 }
 
-/// Without the bytes behind the last node.
+/// The image without the bytes after its last node.
 fn unpadded(image: &[u8]) -> &[u8] {
     let end = image.iter().rposition(|&byte| byte != 0xFF).unwrap() + 1;
     &image[..end.next_multiple_of(4)]
@@ -88,7 +88,8 @@ fn filesystems_of_one_byte_order_one_behind_the_other_are_told_apart() {
     }
 }
 
-/// Erased eraseblocks with a clean marker end the first, and nothing tells the eraseblocks of the second.
+/// Erased eraseblocks with a clean marker end the first filesystem, and nothing implies the eraseblocks of the
+/// second.
 #[test]
 fn filesystems_one_behind_the_other_do_not_overlap() {
     let mut marker = image(Endian::Little, false, 1)[..12].to_vec();
@@ -108,7 +109,8 @@ fn filesystems_one_behind_the_other_do_not_overlap() {
     }
 }
 
-/// Two slots of a board hold the same, or nearly: an eraseblock that a garbage collector has moved is none.
+/// Two slots of a board contain the same data, or nearly the same. An eraseblock that a garbage collector moved is no
+/// second filesystem.
 #[test]
 fn a_copy_of_a_filesystem_is_one_of_its_own() {
     for endian in [Endian::Little, Endian::Big] {
@@ -158,7 +160,7 @@ fn eraseblocks_of_the_other_byte_order_do_not_cut_a_filesystem_in_two() {
 fn single_nodes_of_the_other_byte_order_are_noted_and_not_read() {
     let plain = image(Endian::Little, false, 1);
     let other = image(Endian::Big, false, 2);
-    // The first name of the root, which stands behind the clean marker, alone in an eraseblock.
+    // The first name of the root, which follows the clean marker, alone in an eraseblock.
     let mut foreign = other[12..72].to_vec();
     foreign.resize(ERASE, 0xFF);
     let mixed = [&plain[..2 * ERASE], &foreign, &plain[2 * ERASE..]].concat();
@@ -180,7 +182,7 @@ fn a_filesystem_of_the_other_byte_order_between_two_others_is_listed() {
     }
 }
 
-/// A flash chip: boot loader and kernel, a squashfs that ends amid an eraseblock, the filesystem, and what comes behind.
+/// Flash chip: boot loader and kernel, a squashfs that ends within an eraseblock, the filesystem, and data after it.
 fn chip(filesystem: &[u8], erase: usize, behind: &[u8]) -> (Vec<u8>, usize) {
     let mut bytes =
         [&[0x27, 0x05, 0x19, 0x56], &noise(3, 3 * erase - 4)[..], b"hsqs", &noise(4, 100_001)].concat();
@@ -272,7 +274,7 @@ fn directories_whose_names_are_lost_are_found() {
     let plain = image(Endian::Little, false, 1);
     let mut damaged = plain.clone();
     let name = memchr::memmem::find(&plain, b"dir-1-3").unwrap();
-    // No node is left of it.
+    // No node of it remains.
     damaged[name - 40..name + 8].fill(0);
     let (outcome, findings) = notes(&damaged);
     assert_eq!(outcome, Outcome::Damaged);
@@ -281,7 +283,7 @@ fn directories_whose_names_are_lost_are_found() {
     assert!(read(&damaged, &any()).0.files.keys().any(|path| path.starts_with("/lost-")));
 }
 
-/// Files that are left without a name get one in a new root directory.
+/// Files without a name get a name in a new root directory.
 #[test]
 fn a_filesystem_without_its_beginning_is_repaired_as_far_as_it_is_there() {
     let image = image(Endian::Little, false, 1);
@@ -303,7 +305,7 @@ fn a_filesystem_without_its_beginning_is_repaired_as_far_as_it_is_there() {
 /// Files of an image, by path.
 type Files<'f> = &'f [(&'f str, Vec<u8>)];
 
-/// An image of some files, as a maker of images writes it, for eraseblocks of so many bytes.
+/// Image of some files, as an image builder writes it, for eraseblocks of this size.
 fn of_files(erase: u32, endian: Endian, files: Files<'_>) -> Vec<u8> {
     let compressors = vec![Compressor::Zlib];
     let options = MountOptions { endian: Some(endian), compressors, ..MountOptions::default() };
@@ -318,7 +320,8 @@ fn of_files(erase: u32, endian: Endian, files: Files<'_>) -> Vec<u8> {
     cut(bytes, erase as usize)
 }
 
-/// Small ones, updated ones, of other eraseblocks, with this or that between: all are told apart.
+/// Small filesystems, updated ones, ones with other eraseblocks, and ones with other data between them are all
+/// distinguished.
 #[test]
 fn two_small_filesystems_of_one_byte_order_are_told_apart() {
     const LARGE: u32 = 64 << 10;
@@ -365,7 +368,7 @@ fn two_small_filesystems_of_one_byte_order_are_told_apart() {
     }
 }
 
-/// A stated offset holds, even where nothing tells that a second filesystem begins.
+/// A stated offset is used even if nothing shows that a second filesystem begins there.
 #[test]
 fn a_stated_offset_is_obeyed_where_a_node_begins() {
     let one = of_files(ERASE as u32, Endian::Little, &[("name", b"contents".to_vec())]);

@@ -1,4 +1,4 @@
-//! JFFS2 in dumps: with OOB, of mixed byte orders, within something larger. The images are made by the live filesystem.
+//! JFFS2 in dumps: with OOB, with mixed byte orders, within larger data. The live filesystem creates the images.
 
 mod found;
 mod oob;
@@ -21,7 +21,7 @@ pub(super) fn nor(blocks: u32, erase_bytes: u32) -> Geometry {
     Geometry { buffer_bytes: 1, ..Geometry::nor(blocks, erase_bytes) }
 }
 
-/// NAND with so many blocks of 64 pages.
+/// NAND with this number of blocks of 64 pages.
 pub(super) fn nand(page_bytes: u32, blocks: u32) -> Geometry {
     let erase_bytes = 64 * page_bytes;
     Geometry {
@@ -35,7 +35,8 @@ pub(super) fn nand(page_bytes: u32, blocks: u32) -> Geometry {
     }
 }
 
-/// A whole flash with directories and files of `bytes` in all, half of which can be compressed. Other seeds have other names.
+/// Whole flash with directories and files of `bytes` in total, half of which are compressible. Each seed has other
+/// names.
 pub(super) fn made(geometry: &Geometry, endian: Endian, summaries: bool, seed: u64, bytes: usize) -> Vec<u8> {
     let compressors = vec![Compressor::Zlib];
     let options = MountOptions { endian: Some(endian), summaries, compressors, ..MountOptions::default() };
@@ -71,7 +72,7 @@ pub(super) fn made(geometry: &Geometry, endian: Endian, summaries: bool, seed: u
     bytes
 }
 
-/// The contents of an image, with what could not be read of it.
+/// Contents of an image, and the losses of reading it.
 fn read(bytes: &[u8], selection: &Selection) -> (Memory, Extracted) {
     let extractions = Extractions::open(&open(bytes), selection).unwrap_or_else(|error| panic!("{error}"));
     let mut memory = Memory::default();
@@ -79,7 +80,7 @@ fn read(bytes: &[u8], selection: &Selection) -> (Memory, Extracted) {
     (memory, extracted)
 }
 
-/// What an image holds, nothing of which is lost, other than nodes of the other byte order.
+/// Contents of an image without losses, except nodes of the other byte order.
 fn whole(bytes: &[u8], selection: &Selection) -> Memory {
     let (memory, extracted) = read(bytes, selection);
     let is_foreign = |loss: &Loss| loss.what.contains("of the other byte order");

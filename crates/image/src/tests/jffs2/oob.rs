@@ -17,13 +17,13 @@ use crate::format::jffs2::pages::clean_marker;
 use crate::info::info;
 use crate::repair::{Method, Repaired, repair};
 
-/// How the pages of a dump are arranged and protected.
+/// Layout and protection of the pages in a dump.
 #[derive(Clone, Copy, Debug)]
 struct Pages {
     page: usize,
     oob: usize,
     code: Option<Code>,
-    /// Byte of the OOB with the clean marker.
+    /// Offset of the clean marker in the OOB.
     marker: Option<usize>,
 }
 
@@ -31,7 +31,7 @@ const BCH4: Code = Code::Bch { strength: 4, step_bytes: 512 };
 const BCH8: Code = Code::Bch { strength: 8, step_bytes: 512 };
 const HAMMING: Code = Code::Hamming { step_bytes: 256 };
 
-/// Number of the first bad block of the dumps with some; the last one is bad, too.
+/// Number of the first bad block in dumps with bad blocks; the last block is bad as well.
 const BAD: usize = 2;
 
 const ALL: [Pages; 7] = [
@@ -53,7 +53,7 @@ impl Pages {
         64 * self.full()
     }
 
-    /// The pages of an image with their OOB.
+    /// Pages of an image with their OOB.
     fn encode(&self, image: &[u8], endian: Endian) -> Vec<u8> {
         let mut dump = Vec::new();
         if let Some(code) = self.code {
@@ -87,7 +87,7 @@ fn shape_of(dump: &[u8]) -> PageShape {
     open(dump).corrected.expect("the dump has OOB").pages
 }
 
-/// What the only code of a dump has found.
+/// Report on the only code of a dump.
 fn report_on(dump: &[u8]) -> ecc::DecodeReport {
     open(dump).corrected.unwrap().reports().next().unwrap().clone()
 }
@@ -114,7 +114,7 @@ fn dumps_of_all_geometries_are_read_as_what_is_in_them() {
         let codes: Vec<_> = corrected.reports().map(|report| report.scheme.code.clone()).collect();
         assert_eq!(codes, Vec::from_iter(pages.code.map(|code| code.to_string())));
         assert_eq!(whole(&dump, &Selection::default()), whole(&plain, &Selection::default()), "{pages:?}");
-        // That there is no ECC is noted, and nothing is damaged by it.
+        // The missing ECC is a note, and no damage.
         let report = check(&open(&dump), &Selection::default()).unwrap();
         assert_eq!(report.outcome, Outcome::Clean, "{pages:?}");
         let is_noted = report.findings.iter().any(|finding| finding.what.contains("holds no ECC"));
@@ -144,7 +144,7 @@ fn wrong_bits_are_corrected_and_counted() {
     assert_eq!(dump[last..last + 2], Endian::Little.magic(), "places are those of the file");
 }
 
-/// A dump with a bad block of noise at the end and one with nodes of another filesystem amid the others.
+/// Dump with a bad block of noise at the end, and one with nodes of another filesystem among the others.
 fn with_bad_blocks(pages: &Pages, dump: &[u8]) -> Vec<u8> {
     let block = pages.block();
     let other = made(&nand(pages.page as u32, 12), Endian::Little, false, 99, 8 * 40 * pages.page);
@@ -197,7 +197,7 @@ fn dumps_that_begin_amid_a_block_or_behind_other_data_are_read() {
     assert_eq!(whole(&behind, &Selection::default()), expected, "a boot loader in front, {offset}");
     let header = [&noise(5, 100)[..], &dump].concat();
     assert_eq!(whole(&header, &Selection::default()), expected, "the header of a tool");
-    // The last pages of a block that is not whole.
+    // The last pages of an incomplete block.
     let amid = [&boot[pages.block() - 5 * pages.full()..], &dump].concat();
     assert_eq!(whole(&amid, &Selection::default()), expected, "a dump that begins amid a block");
     let cut = &dump[..dump.len() - 3 * pages.block() - 700];
@@ -222,7 +222,7 @@ fn dumps_are_changed_with_their_ecc_and_clean_markers() {
         fs::write(&image, &old).unwrap();
         fs::write(&new, noise(6, 130 * pages.page)).unwrap();
         let expected = whole(&plain, &Selection::default());
-        // So often that eraseblocks are collected.
+        // Often enough that eraseblocks are collected.
         for round in 0..3 {
             edit(&image, &options(), &|editor| {
                 editor.put(std::slice::from_ref(&new), &root(), PutOptions::default())
@@ -250,7 +250,7 @@ fn dumps_are_changed_with_their_ecc_and_clean_markers() {
     }
 }
 
-/// Adding a file changes the times of the root.
+/// Contents without the root, whose times change when a file is added.
 fn without_root(mut memory: Memory) -> Memory {
     memory.files.remove("/");
     memory
@@ -263,7 +263,7 @@ fn pages_that_cannot_be_corrected_are_repaired_and_keep_from_changing() {
     let mut old = with_bad_blocks(&pages, &pages.encode(&plain, Endian::Little));
     let page = pages.block() + 10 * pages.full();
     let found = open(&old).found[0].len as usize / pages.page * pages.full();
-    // In data, and in an erased page behind the last node.
+    // In data, and in an erased page after the last node.
     for at in [page, found - pages.full()] {
         for bit in 0..9 {
             old[at + 16 * bit] ^= 0x22;
@@ -317,7 +317,7 @@ fn dumps_that_no_code_fits_are_not_changed() {
         edit(&image, &options(), &|editor| editor.remove(&ImagePath::new("/dir-3-0").unwrap(), true));
     assert!(matches!(refused, Err(EditError::Image(ImageError::OobReadOnly))), "{refused:?}");
     assert!(fs::read(&image).unwrap() == dump);
-    // What is clean is copied, and what is not is refused by the repair, too: the check promises nothing else.
+    // Clean images are copied, and others are refused by the repair as well, as the check states.
     let out = folder.path().join("out");
     assert_eq!(outcome(&dump), Outcome::Clean);
     assert_eq!(repair(&image, &out, &Selection::default()).unwrap().outcome, Repaired::Intact);
@@ -341,7 +341,7 @@ fn images_without_oob_are_not_taken_for_such_dumps() {
     }
 }
 
-/// Nothing panics, takes long or fills memory, whatever the places of nodes and markers are.
+/// No read panics, takes long or fills memory, for any positions of nodes and markers.
 #[test]
 fn damaged_dumps_are_read_as_far_as_they_go() {
     let pages = ALL[0];
