@@ -109,7 +109,7 @@ const LINES_SHOWN: usize = 5;
 /// Characters of such a line.
 const LINE_SHOWN: usize = 200;
 
-/// Scorecard of a driver: counts of verdicts, and a row for each check.
+/// Scorecard of a driver: numbers of verdicts, and a row for each check.
 #[derive(Serialize)]
 struct Card {
     driver: String,

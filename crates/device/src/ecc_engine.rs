@@ -120,9 +120,9 @@ mod optional_bytes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EccRequirement {
-    /// Bits per step.
+    /// Number of bits to correct per step.
     pub strength: u32,
-    /// Bytes per step.
+    /// Size of a step in bytes.
     pub step_bytes: u32,
 }
 

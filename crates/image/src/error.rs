@@ -263,7 +263,7 @@ impl ImageError {
         )
     }
 
-    /// True when a larger filesystem might help: it is full, or too small to be written to at all.
+    /// True if a larger filesystem may help: it is full, or too small for any write.
     pub(crate) fn wants_room(&self) -> bool {
         match self {
             Self::Filesystem(error) => *error == fs::Error::NoSpace,

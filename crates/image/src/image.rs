@@ -43,7 +43,7 @@ pub struct Image {
     pub(crate) protection: Option<Protection>,
     /// LEBs that a volume is to have that can grow.
     pub(crate) lebs: Option<u32>,
-    /// Sizes of the flash that were stated.
+    /// Sizes of the flash that the user states.
     pub(crate) sizes: FlashSizes,
     pub(crate) access: Access,
     /// The room on the host's disk, where changes go to the file at once.
@@ -69,7 +69,7 @@ pub struct Growth {
     pub lasting: u32,
     /// The image in its file, which could grow in one of its own.
     pub own: Option<Part>,
-    /// Eraseblocks up to the end of the file, if what follows may have overwritten the image.
+    /// Number of eraseblocks up to the end of the file, if the following data may have overwritten the image.
     pub over: Option<u32>,
 }
 

@@ -65,15 +65,16 @@ pub struct FatSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FakeKind {
-    /// Addresses wrap around: the end of the card is its beginning.
+    /// Addresses wrap around, so that the beginning of the card follows its end.
     Wraps,
-    /// Writes are thrown away, reads are zeros.
+    /// Writes are discarded, and reads return zeros.
     Limbo,
-    /// Writes go to the last real sector.
+    /// All accesses go to the last real sector.
     LastSector,
-    /// Addresses lose the bits above the next power of two; between the end and there is limbo.
+    /// Address bits above the next power of two are ignored, and addresses between the real size and this power of
+    /// two behave as `limbo`.
     Chain,
-    /// As limbo, but the sectors written last are kept in a cache.
+    /// As `limbo`, but the most recently written sectors are kept in a cache.
     Cached,
 }
 
@@ -213,24 +214,24 @@ impl WearSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostSpec {
-    /// Time after which a read is given up, us; 0 for a host that waits.
+    /// Time after which the host gives up a read, us; 0 for no timeout.
     #[serde(with = "units::us")]
     pub read_timeout_us: Nanos,
-    /// Time after which a write or flush is given up, us; 0 for a host that waits.
+    /// Time after which the host gives up a write or flush, us; 0 for no timeout.
     #[serde(with = "units::us")]
     pub write_timeout_us: Nanos,
-    /// Time after which a discard is given up, us; 0 for a host that waits.
+    /// Time after which the host gives up a discard, us; 0 for no timeout.
     #[serde(with = "units::us")]
     pub erase_timeout_us: Nanos,
-    /// Fastest mode of the host's interface: a card that has a faster one works in this; none for a host that has all.
+    /// Fastest interface mode of the host, which limits the mode of the card; none if the host supports all modes.
     pub bus: Option<BusMode>,
-    /// Highest clock that the host makes for the interface, in Hz; 0 for a host that has those of all modes. Most hosts divide a clock of
-    /// their own by whole numbers, so that a card works at less than the clock of its mode.
+    /// Highest clock that the host generates for the interface, in Hz; 0 if the host generates the clock of each
+    /// mode. Most hosts divide a clock by whole numbers, so a card has a lower clock than its mode allows.
     pub clock_hz: u32,
-    /// Time of the host's CPU for a request, us: filesystem, block layer, driver, interrupts.
+    /// CPU time of the host per request, us: filesystem, block layer, driver, interrupts.
     #[serde(with = "units::us")]
     pub request_us: Nanos,
-    /// Time of the host's CPU for data, in ns per 1000 bytes.
+    /// CPU time of the host for data, in ns per 1000 bytes.
     pub copy_ns_per_kb: u32,
 }
 
@@ -245,13 +246,13 @@ impl HostSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct IdentitySpec {
-    /// Number of the manufacturer, given by the SD Association or JEDEC.
+    /// Manufacturer ID, assigned by the SD Association or JEDEC.
     pub manufacturer_id: u8,
-    /// Two letters of the maker or brand.
+    /// OEM ID: two characters of the maker or brand.
     pub oem: String,
     /// Product name: five characters on SD cards, six on eMMC.
     pub name: String,
-    /// Revision n.m: n in the upper four bits, m in the lower ones.
+    /// Product revision n.m: n in bits 7:4, m in bits 3:0.
     pub revision: u8,
     /// Serial number.
     pub serial: u32,
@@ -279,11 +280,11 @@ pub struct ClassSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct IoFunctionSpec {
-    /// Standard interface: 1 UART, 2 and 3 Bluetooth, 4 GPS, 5 camera, 7 WLAN (function basic registers).
+    /// Code of the standard interface: 1 UART, 2 and 3 Bluetooth, 4 GPS, 5 camera, 7 WLAN (function basic registers).
     pub interface: u8,
-    /// Vendor by which Linux finds a driver (tuple CISTPL_MANFID).
+    /// Vendor ID by which Linux finds a driver (tuple CISTPL_MANFID).
     pub vendor: u16,
-    /// Device by which Linux finds a driver (tuple CISTPL_MANFID).
+    /// Device ID by which Linux finds a driver (tuple CISTPL_MANFID).
     pub device: u16,
 }
 
@@ -297,9 +298,9 @@ pub struct MmcSpec {
     /// Size of the replay protected memory block (RPMB) in bytes: a multiple of 128 KiB.
     #[serde(with = "units::bytes")]
     pub rpmb_bytes: u64,
-    /// True when a part of the user's area can be set to one bit a cell once (enhanced area, pSLC).
+    /// True if the host can set a part of the user area to one bit per cell, once (enhanced area, pSLC).
     pub enhanced: bool,
-    /// True when the card tells the host of its background work, and does it while the host is silent.
+    /// True if the card reports its background work to the host, and does it while the host sends no requests.
     pub background: bool,
 }
 

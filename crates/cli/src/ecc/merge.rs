@@ -166,7 +166,7 @@ impl Args {
         Ok(())
     }
 
-    /// The codes that explain the vote of all dumps.
+    /// Codes that explain the vote of all dumps.
     fn regions_of_vote(&self, geometry: &PageGeometry, sources: &[Source]) -> Result<Regions, Failure> {
         let first = self.first()?;
         let failed = |error: std::io::Error| {

@@ -20,7 +20,7 @@ const LINES: usize = 10;
 /// Largest number of bad blocks that the text lists.
 const BLOCKS: usize = 20;
 
-/// Difference in evidence below which pages do not tell two layouts apart, in bits.
+/// Difference in evidence below which pages do not distinguish two layouts, bits.
 pub(super) const INDISTINGUISHABLE_BITS: f64 = 3.3;
 
 /// Output of a report.
@@ -138,7 +138,7 @@ fn column(column: &StuckColumn) -> String {
     )
 }
 
-/// Advice where no code fits.
+/// Advice if no code fits.
 const UNFIT: &str = "Are these the sizes of page and OOB, and is it a raw dump, read with the ECC off? A controller may write \
              bits or bytes\nin an order of its own, or scramble the data.";
 
@@ -264,7 +264,7 @@ fn failures(report: &DecodeReport) -> Option<String> {
     Some(format!("{}{fate}", listed(&report.uncorrectable, report.steps.uncorrectable)?))
 }
 
-/// The first uncorrectable steps of `count`.
+/// Text about the first uncorrectable steps of `count`.
 pub(super) fn listed(uncorrectable: &[Failure], count: u64) -> Option<String> {
     if uncorrectable.is_empty() {
         return None;

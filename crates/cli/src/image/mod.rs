@@ -98,7 +98,7 @@ enum Command {
 }
 
 impl Args {
-    /// True when signals end a mount.
+    /// True if the command mounts a filesystem, which signals end in order.
     pub(crate) const fn is_mount(&self) -> bool {
         matches!(self.command, Command::Mount(_))
     }

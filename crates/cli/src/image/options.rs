@@ -115,7 +115,7 @@ impl ImageArgs {
         file(&self.image)
     }
 
-    /// The image with the keys of its encrypted files, if there are some.
+    /// Adds the keys of encrypted files to the image, if the options name some.
     pub(super) fn with_keys(&self, image: Image) -> Result<Image, Failure> {
         if self.keys.is_empty() {
             return Ok(image);

@@ -50,7 +50,7 @@ const FILE_TESTS: [(&str, &str); 5] = [
     ("mount", "mount"),
 ];
 
-/// The names that `--sort` takes.
+/// Names that `--sort` accepts.
 pub(super) fn test_names() -> PossibleValuesParser {
     PossibleValuesParser::new(TESTS.iter().chain(&FILE_TESTS).map(|(name, _)| *name))
 }

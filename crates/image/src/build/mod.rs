@@ -82,7 +82,7 @@ pub enum Container {
     None,
     /// A UBI device with one volume.
     Ubi {
-        /// Its name.
+        /// Name of the partition.
         name: String,
         /// It grows to all free space when it is first attached.
         autoresize: bool,

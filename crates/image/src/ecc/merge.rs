@@ -47,7 +47,7 @@ pub struct MergeReport {
     pub uncorrectable: Vec<Failure>,
     /// Bytes after the last whole page of the first dump: they are not written.
     pub rest_bytes: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub written_bytes: u64,
 }
 
@@ -69,7 +69,7 @@ pub struct MergedSteps {
 /// A dump of a merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MergedDump {
-    /// Whole pages.
+    /// Number of whole pages.
     pub pages: u64,
     /// Bits that differ from what was written.
     pub wrong_bits: u64,

@@ -87,7 +87,7 @@ pub struct Session {
     /// The image with the pending changes, to be opened again.
     image: Image,
     grown: Vec<Grown>,
-    /// Files that the recovery has given up.
+    /// Files that the recovery removed.
     losses: Vec<Loss>,
     pending: FilePending,
     found: ImageLocation,

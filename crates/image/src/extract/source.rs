@@ -41,7 +41,7 @@ pub trait Source {
         None
     }
 
-    /// Losses of a file, certain or possible, that were not reported yet.
+    /// Certain or possible losses of a file that were not reported yet.
     fn lost(&mut self, inode: u32) -> Vec<String>;
 
     /// Directory of files whose names are lost, which is in no other directory. It is requested after all others.

@@ -18,7 +18,7 @@ const ENCRYPTED: &str = "encrypted: name and contents stay in the image only";
 /// Loss of an encrypted directory whose own name is not encrypted.
 const ENCRYPTED_DIRECTORY: &str = "the directory is encrypted: it is restored as one that is not, and empty";
 
-/// Name of the attribute that says how a file is encrypted.
+/// Name of the attribute that describes the encryption of a file.
 const ENCRYPTION_CONTEXT: &[u8] = b"c";
 
 /// Number of blocks that are listed at a time to find the end of a file.

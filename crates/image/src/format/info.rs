@@ -13,7 +13,7 @@ use crate::words::size;
 /// Description of one image.
 #[derive(Clone, Debug, Serialize)]
 pub struct OneImage {
-    /// First byte in the file.
+    /// Offset in the file.
     pub offset: u64,
     /// Length in bytes, without the OOB.
     pub len: u64,

@@ -7,13 +7,13 @@ use super::probe_match::{Checksum, Kind, Part, Value};
 use super::probes::uboot_env::{Header, begins_variable, describe};
 use super::view::View;
 
-/// Bytes between the places where a damaged environment is looked for.
+/// Distance between offsets at which a damaged environment is searched, bytes.
 const STEP: u64 = 4096;
 
-/// Bytes of it that are looked at: the header, and the name of a variable.
+/// Number of examined bytes of an environment: the header, and the name of a variable.
 const HEAD: usize = 128;
 
-/// Environments that belong together: the one that U-Boot uses is marked, and a second one whose CRC is wrong is added.
+/// Pairs environments: marks the one that U-Boot uses, and adds a second one whose CRC is wrong.
 pub(super) fn with_pairs(
     mut parts: Vec<Part>,
     view: &View<'_>,
@@ -44,7 +44,7 @@ pub(super) fn with_pairs(
     parts
 }
 
-/// True for one copy of a pair: only such a copy has a flag.
+/// True for one copy of a pair, because only such a copy has a flag.
 fn is_redundant(part: &Part) -> bool {
     part.level == 0 && part.kind == Kind::UbootEnv && flag(part).is_some()
 }
@@ -56,7 +56,7 @@ fn flag(part: &Part) -> Option<u64> {
     })
 }
 
-/// True when U-Boot prefers the first of two copies by their flags, which count modulo 256.
+/// True if U-Boot prefers the first of two copies by their flags, which count modulo 256.
 const fn is_newer(one: u64, two: u64) -> bool {
     match (one, two) {
         (0xFF, 0) => false,
@@ -65,10 +65,10 @@ const fn is_newer(one: u64, two: u64) -> bool {
     }
 }
 
-/// Adds the second copy of a redundant environment where its CRC is wrong, or where it is erased.
+/// Adds the second copy of a redundant environment if its CRC is wrong, or if it is erased.
 fn add_damaged(parts: &mut Vec<Part>, view: &View<'_>, partitions: &[Partition]) {
     let mut envs = parts.iter().filter(|part| is_redundant(part));
-    // Of two good ones nothing is missing.
+    // With two good copies, none is missing.
     let (Some(good), None) = (envs.next().cloned(), envs.next()) else { return };
     let Some(at) = lost_copy(parts, view, partitions, &good) else { return };
     let Some(bytes) = usize::try_from(good.len).ok().and_then(|len| view.bytes(at, len)) else { return };
@@ -80,7 +80,7 @@ fn add_damaged(parts: &mut Vec<Part>, view: &View<'_>, partitions: &[Partition])
     *parts = parts.drain(..).flat_map(|part| around(part, &lost)).collect();
 }
 
-/// A part without what another one takes from it. That one follows the part in which it begins.
+/// Splits a part around another part that lies in it. The other part follows the part in which it begins.
 fn around(part: Part, new: &Part) -> Vec<Part> {
     if part.level > 0 || part.end() <= new.offset || new.end() <= part.offset {
         return vec![part];
@@ -91,8 +91,8 @@ fn around(part: Part, new: &Part) -> Vec<Part> {
     [Some(before), own, Some(behind)].into_iter().flatten().filter(|part| part.len > 0).collect()
 }
 
-/// Place of the copy that belongs to a good one: where a partition for it begins, in a stretch beside the good one that has just its size, or where
-/// variables begin.
+/// Offset of the second copy for a good one: the start of a partition for it, a range next to the good copy with
+/// exactly its size, or an offset at which variables begin.
 fn lost_copy(parts: &[Part], view: &View<'_>, partitions: &[Partition], good: &Part) -> Option<u64> {
     let stretches = stretches(parts);
     let has_room = |at: &u64| {
@@ -124,7 +124,7 @@ fn lost_copy(parts: &[Part], view: &View<'_>, partitions: &[Partition], good: &P
     steps.filter(has_room).filter(begins).min_by_key(|at| at.abs_diff(good.offset))
 }
 
-/// Stretches of bytes that are in no part of known format.
+/// Ranges that are in no part with a known format.
 fn stretches(parts: &[Part]) -> Vec<Range<u64>> {
     let mut all: Vec<Range<u64>> = Vec::new();
     for part in parts.iter().filter(|part| part.level == 0 && part.kind.is_gap()) {

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-/// Most partitions of one list.
+/// Largest number of partitions in a list.
 pub(super) const MAX_PARTITIONS: usize = 256;
 
-/// Name of the list of partitions in arguments of the kernel.
+/// Name of the list of partitions in the kernel's arguments.
 pub(super) const MTDPARTS: &str = "mtdparts";
 
 /// A partition of the flash.

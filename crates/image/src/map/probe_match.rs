@@ -221,7 +221,7 @@ impl Part {
     }
 }
 
-/// A part as a probe finds it.
+/// Part that a probe found.
 #[derive(Clone, Debug)]
 pub(crate) struct ProbeMatch {
     /// Length that the part claims in bytes; the dump may be shorter.

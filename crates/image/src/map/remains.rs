@@ -4,7 +4,7 @@
 use super::probe_match::Kind;
 use super::view::{Numbers, View, crc32c};
 
-/// Bytes of the beginning that are looked at.
+/// Number of examined bytes at the start.
 const HEAD: usize = 8192;
 
 /// Offset of the superblock of ext, EROFS and F2FS, and of the copy in F2FS.
@@ -33,12 +33,12 @@ pub(super) fn of(view: &View<'_>) -> Option<(Kind, bool)> {
     Some((kind_of(&head)?, is_older(&head)))
 }
 
-/// The format whose damaged superblock these bytes begin with.
+/// Format whose damaged superblock is at the start of these bytes.
 fn kind_of(head: &[u8]) -> Option<Kind> {
     TESTS.iter().find(|(_, test)| test(head)).map(|(kind, _)| *kind)
 }
 
-/// True for a version of the format before those that are known, which is no damage: SquashFS up to 3.
+/// True for an older, unsupported version of the format, which is no damage: SquashFS up to 3.
 fn is_older(head: &[u8]) -> bool {
     head.starts_with(b"hsqs") && (1..=3).contains(&head.le16(28))
 }

@@ -37,7 +37,7 @@ const END_OF_CHAIN: u32 = 0xFFFF_FFFF;
 /// Most bytes of a directory (256 MiB in the specification).
 const DIRECTORY_MAX: u64 = 64 << 20;
 
-/// Number of the root.
+/// Object ID of the root directory.
 const ROOT: u32 = 0;
 
 /// A file or directory.

@@ -10,7 +10,7 @@ use super::{Inode, MAX_NAMES, Names, Tree, Xattrs, broken, unsupported};
 use crate::map::probes::ext::{group_of as ext_group, start_of as ext_start};
 use crate::map::view::Numbers as _;
 
-/// Place of the superblock.
+/// Offset of the superblock.
 const SUPERBLOCK: u64 = 1024;
 
 /// Groups with copies of the superblock that are looked at.

@@ -100,7 +100,7 @@ impl Shape {
 /// A layout as a row of a table.
 #[derive(Clone, Debug, Serialize)]
 pub struct LayoutRow {
-    /// Its name.
+    /// Name of the partition.
     pub name: String,
     /// Controller or program that writes it.
     pub title: String,
@@ -217,9 +217,9 @@ pub enum LayoutError {
     /// No shape of the layout is for such pages.
     #[error("no pattern is for pages of {page_bytes} + {oob_bytes} bytes")]
     Shape {
-        /// Data bytes of a page.
+        /// Size of a page without OOB, bytes.
         page_bytes: u32,
-        /// OOB bytes of a page.
+        /// Size of a page's OOB, bytes.
         oob_bytes: u32,
     },
     /// The pattern has more bytes than the page.
