@@ -154,7 +154,9 @@ impl Case {
             mode == expected.1 && (command == expected.0 || *page == 512),
             "{target}: {expected:?} {report}"
         );
-        assert!(report["mtd"] == 0 && report["operations"].as_u64().unwrap() > 0, "{report}");
+        // The report is that of the last start of the chip, which only reads where bits are inverted.
+        let changes = report["operations"].as_u64().unwrap() > 0;
+        assert!(report["mtd"] == 0 && changes == (*kind != "flips"), "{report}");
         // s25fl128s has no SFDP, for which Linux asks. A locked chip refuses an erase.
         let rules = u64::from(*target == "s25fl128s" || *kind == "lock");
         assert_eq!(report["violation_count"], rules, "{report}");
