@@ -391,6 +391,11 @@ fn table(id: &str, table: &Table, most: usize) -> String {
         let class = if row.marked { r#" class="front""# } else { "" };
         format!("<tr{class}>{}</tr>", each(row.cells.iter().enumerate(), |(i, shown)| cell(shown, i == 0)))
     });
+    let texts = |cells: &[Cell]| cells.iter().map(|cell| cell.shown().chars().count()).sum::<usize>();
+    let mut drawn = chosen.iter().filter_map(|&i| table.rows.get(i));
+    let is_tall = shown_rows >= TALL
+        && table.columns.len() <= HALF_COLUMNS
+        && drawn.all(|row| texts(&row.cells) <= HALF_TEXT);
     let (open, close) = match table.folded {
         true => (format!("<details><summary>{}</summary>", escaped(&table.caption)), "</details>"),
         false => (String::new(), ""),
@@ -399,13 +404,16 @@ fn table(id: &str, table: &Table, most: usize) -> String {
         r#"{open}<div class="data" id="{id}"{plot}>{above}<div class="scroll{tall}">
 <table class="sortable"><caption>{caption}</caption><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table></div></div>{close}
 "#,
-        tall = if shown_rows >= TALL { " tall" } else { "" },
+        tall = if is_tall { " tall" } else { "" },
         caption = escaped(&table.caption),
     )
 }
 
-/// Number of rows from which a table has two columns on paper.
+/// Number of rows from which a table is set in two halves side by side on paper, if it is narrow enough: number of its columns, and
+/// number of characters in a row.
 const TALL: usize = 14;
+const HALF_COLUMNS: usize = 11;
+const HALF_TEXT: usize = 70;
 
 fn cell(cell: &Cell, is_head: bool) -> String {
     let text = cell.shown();
