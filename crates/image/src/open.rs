@@ -123,7 +123,7 @@ impl Image {
     /// controller has put ECC bytes between the data.
     fn in_better_pages(&self, found: &[map::Readable]) -> Result<Option<Self>, ImageError> {
         let is_good = |store: &dyn Store, found: &[map::Readable]| {
-            found.iter().any(|found| map::damage_at(store, found.kind, found.at).is_none())
+            found.iter().any(|found| map::readable::damage_at(store, found.kind, found.at).is_none())
         };
         if is_good(&*self.store()?, found) {
             return Ok(None);
