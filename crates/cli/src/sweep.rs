@@ -166,8 +166,18 @@ fn run_shard(args: &Args, spec_path: &Path, evaluator: &Evaluator, spec: &Spec) 
     Ok(ExitCode::SUCCESS)
 }
 
+/// Designs from which on a sweep says at its start how many it has.
+const MANY_DESIGNS: usize = 1_000_000;
+
 /// Measures what the results do not have yet.
 fn measure(args: &Args, evaluator: &Evaluator, results: &mut Results) -> Result<(), Failure> {
+    if results.designs() >= MANY_DESIGNS && args.shard.is_none() {
+        let designs = common::grouped_count(results.designs() as u64, "design");
+        print_note(&match &args.checkpoint {
+            Some(_) => format!("{designs}; --shard divides them among machines"),
+            None => format!("{designs}; without --checkpoint an interruption loses them"),
+        });
+    }
     signals::set_last_message(match &args.checkpoint {
         Some(path) => format!("interrupted: the same command goes on from {}", path.display()),
         None => {
