@@ -484,7 +484,7 @@ arguments! {
 impl AdviceArgs {
     /// Traces of the named filesystems and workloads; all if none are named.
     fn traces(&self) -> Result<Vec<ShippedTrace>, Failure> {
-        let all = card::shipped::traces();
+        let all = card::shipped::traces_for(&self.workloads);
         let of = |argument: &str, chosen: &[String], key: fn(&ShippedTrace) -> &'static str| match chosen
             .iter()
             .find(|name| !all.iter().any(|trace| key(trace) == name.as_str()))

@@ -62,6 +62,8 @@ pub struct Capture {
     pub cut_off_ns: Option<u64>,
     /// True if the capture begins while CS# is low; this incomplete command is omitted.
     pub begins_within: bool,
+    /// True if the file ends within a line, which is omitted.
+    pub ends_within_line: bool,
 }
 
 /// Parses a capture.
@@ -75,9 +77,24 @@ pub fn read(bytes: &[u8], channels: &Channels) -> Result<Capture, Error> {
         let text = std::str::from_utf8(bytes).map_err(|_| Error::Binary)?;
         // Some editors write a byte order mark at the start of a file.
         let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
-        if text.trim_start().starts_with('$') { vcd(text, channels)? } else { csv(text, channels)? }
+        text_capture(text, channels)?
     };
     if capture.windows.is_empty() { Err(Error::Empty) } else { Ok(capture) }
+}
+
+/// Parses a text. A last line without its end, as of a file that was cut off, is left out if it is wrong.
+fn text_capture(text: &str, channels: &Channels) -> Result<Capture, Error> {
+    let is_vcd = text.trim_start().starts_with('$');
+    let parse = |text: &str| if is_vcd { vcd(text, channels) } else { csv(text, channels) };
+    let outcome = parse(text);
+    if let Err(Error::Line { line, .. }) = &outcome
+        && let Some((before, last)) = text.rsplit_once('\n')
+        && !last.is_empty()
+        && *line == text.lines().count()
+    {
+        return Ok(Capture { ends_within_line: true, ..parse(before)? });
+    }
+    outcome
 }
 
 /// Columns of a file that contain the bus lines.
@@ -218,6 +235,7 @@ impl Decoder {
             windows: self.windows,
             cut_off_ns: cut_off.map(|open| open.start_ns),
             begins_within: self.begins_within,
+            ends_within_line: false,
         }
     }
 }
@@ -519,6 +537,34 @@ mod tests {
         assert_eq!((windows.len(), cut_off_ns), (1, Some(1800)));
         let named = Channels { miso: Some("nope".to_owned()), ..Channels::default() };
         assert!(matches!(read(text.as_bytes(), &named), Err(Error::NoChannel { .. })));
+    }
+
+    /// A file that ends at any of its bytes is read up to there, or has no command yet.
+    #[test]
+    fn a_file_that_is_cut_off_is_read_up_to_its_end() {
+        let csv = sampled(&[&[0x9F, 0xA5], &[0x06]]);
+        let mut vcd = "$timescale 1 ns $end\n$var wire 1 ! cs $end\n$var wire 1 # clk $end\n".to_owned();
+        vcd += "$var wire 1 $ mosi $end\n$enddefinitions $end\n#0 1! 0# 0$\n";
+        for window in [1000, 2000] {
+            vcd += &format!("#{window} 0!\n");
+            (0..8).for_each(|bit| {
+                vcd += &format!("#{} 1#\n#{} 0#\n", window + 10 + bit * 20, window + 20 + bit * 20)
+            });
+            vcd += &format!("#{} 1!\n", window + 200);
+        }
+        for (text, first, windows) in
+            [(&csv, csv.find("0.000001750").unwrap() + 20, 2), (&vcd, vcd.find("#2000").unwrap(), 2)]
+        {
+            let read = |end: usize| read(text[..end].as_bytes(), &Channels::default());
+            let mut cut_in_line = 0;
+            for end in first..=text.len() {
+                let capture = read(end).unwrap_or_else(|error| panic!("{end}: {error}"));
+                assert!((1..=windows).contains(&capture.windows.len()), "{end}");
+                cut_in_line += usize::from(capture.ends_within_line);
+            }
+            assert!(cut_in_line > 0 && !read(text.len()).unwrap().ends_within_line);
+            assert_eq!(read(text.len()).unwrap().windows.len(), windows);
+        }
     }
 
     #[test]

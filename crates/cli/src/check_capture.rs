@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         miso: args.miso.clone(),
         lines: args.lines.clone(),
     };
-    let Capture { windows, cut_off_ns, begins_within } =
+    let Capture { windows, cut_off_ns, begins_within, ends_within_line } =
         read(&bytes, &channels).map_err(|error| failure(args, &error))?;
     let library = Library::built_in();
     let config = library.resolve(&library.setup(&args.part)?, &Override::parse_all(&args.set)?)?;
@@ -87,6 +87,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     })?;
     if begins_within {
         terminal::print_note("the capture begins within a command; this command is ignored");
+    }
+    if ends_within_line {
+        terminal::print_note("the file ends within a line; this line is ignored");
     }
     if let Some(ns) = cut_off_ns {
         let at = Nanos::from_ns(ns);

@@ -151,8 +151,9 @@ impl Form {
         let usage = usage.trim_start_matches("Usage: ");
         match self.when {
             When::Takes(option) => match usage.rsplit_once(' ') {
-                Some((before, value)) => format!("{before} {option} {value}"),
-                None => usage.to_owned(),
+                // The usage of a command that has its form already names the option.
+                Some((before, value)) if !before.ends_with(option) => format!("{before} {option} {value}"),
+                _ => usage.to_owned(),
             },
             _ => usage.to_owned(),
         }
@@ -298,9 +299,18 @@ fn has_long(arg: &clap::Arg, option: &str) -> bool {
 pub(crate) fn with_other_form(mut error: clap::Error, root: &Command, typed: &[OsString]) -> clap::Error {
     let Some(option) = unknown_word(&error) else { return error };
     let family = typed.get(1).and_then(|name| FAMILIES.iter().find(|family| name == family.name));
-    let Some(usage) = family.and_then(|family| family.usage_with(root, &option)) else { return error };
-    let tip = format!("'{option}' is an option of `{usage}`").into();
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    let Some(family) = family else { return error };
+    let Some(usage) = family.usage_with(root, &option) else { return error };
+    let words = typed.get(2..).unwrap_or_default();
+    let meant = family.forms.iter().find(|form| form.arguments(root, words).is_some());
+    let tip = match meant.map(|form| form.when) {
+        // The usage of the other form may be what was typed but for the word that chose this one.
+        Some(When::Has(sign) | When::Takes(sign) | When::Begins(sign)) => {
+            format!("'{option}' does not go with '{sign}': it is an option of `{usage}`")
+        }
+        _ => format!("'{option}' is an option of `{usage}`"),
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
 }
 
@@ -460,6 +470,22 @@ mod tests {
                 "f speed a1-32g --bad-blocks 3",
                 Some("'--bad-blocks' is an option of `floatgate speed [OPTIONS] <SETUP>`"),
             ),
+            (
+                "f run emmc-16g --trace fio.log --discard no",
+                Some(
+                    "'--discard' does not go with '--trace': it is an option of `floatgate run [OPTIONS] <CARD>`",
+                ),
+            ),
+            (
+                "f life --all --years 3",
+                Some(
+                    "'--years' does not go with '--all': it is an option of `floatgate life [OPTIONS] <SETUP>`",
+                ),
+            ),
+            (
+                "f run emmc-16g --think-time none",
+                Some("'--think-time' is an option of `floatgate run [OPTIONS] <CARD> --trace <TRACE>`"),
+            ),
         ] {
             let root = crate::command();
             let words: Vec<_> = line.split(' ').map(OsString::from).collect();
@@ -470,6 +496,13 @@ mod tests {
                 None => assert!(!text.contains("is an option of"), "{text}"),
             }
         }
+    }
+
+    #[test]
+    fn a_range_of_numbers_is_shown_with_its_ends() {
+        let line = ["f", "serve", "qca9558-s25fl064k", "--serprog", "-", "--cut-power", "0"];
+        let error = crate::command().try_get_matches_from(line).unwrap_err().to_string();
+        assert!(error.contains("0 is not in 1..="), "{error}");
     }
 
     #[test]

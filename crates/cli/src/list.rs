@@ -144,7 +144,7 @@ fn overview(format: ReportFormat) -> Outcome {
         row("keys", floatgate_config::keys().len(), "keys of setups, parts, controllers and hosts"),
         row(
             "traces",
-            shipped::traces().len(),
+            shipped::all_traces().len(),
             "traces of filesystems, for `floatgate run CARD --trace NAME`",
         ),
         row("schemas", report::documented_kinds().len(), "JSON Schemas of results"),
@@ -173,14 +173,18 @@ fn traces(format: ReportFormat) -> Outcome {
         workload: trace.workload,
         files: trace.files,
     };
-    let rows: Vec<TraceRow> = shipped::traces().into_iter().map(row).collect();
+    let rows: Vec<TraceRow> = shipped::all_traces().into_iter().map(row).collect();
+    let default = shipped::traces().len();
     format.finish_rows(&ResultKind::Traces.of_nothing(), &rows, || {
         let mut table = Table::new(["trace", "filesystem", "workload", "files made"]).numbers(3..4);
         for row in &rows {
             let files = row.files.map_or_else(String::new, |files| files.to_string());
             table.row([row.trace.clone(), row.filesystem.to_owned(), row.workload.to_owned(), files]);
         }
-        format!("{table}\n\n`floatgate run CARD --trace NAME` replays one on a card")
+        format!(
+            "{table}\n\n`floatgate run CARD --trace NAME` replays one on a card, `floatgate life CARD --trace NAME` wears one out. \
+             The first {default} are compared by default; `--workload`, `--fill` and `--discard` of `floatgate fs CARD` choose the others."
+        )
     })
 }
 

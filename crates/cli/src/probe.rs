@@ -719,8 +719,13 @@ fn statements(report: &Report) -> String {
     let mut words = Vec::new();
     if let Some(card) = &stated.identification {
         words.push(format!(
-            "maker {:#04x} {}, {} {}, serial {:#010x}, {}-{:02}",
-            card.manufacturer_id, card.oem, card.name, card.revision, card.serial, card.year, card.month
+            "maker {:#04x} {}, {} {}, serial {:#010x}, {}",
+            card.manufacturer_id,
+            card.oem,
+            card.name,
+            card.revision,
+            card.serial,
+            card.made()
         ));
     }
     words.extend(stated.capacity_bytes.map(size));

@@ -66,7 +66,7 @@ pub(crate) struct Args {
     once: bool,
 
     /// Cut the power in the middle of this program or erase, counted from 1. With --serprog the client is disconnected, and the next client finds the power restored. With --module the chip is gone
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=u64::MAX))]
     cut_power: Option<u64>,
 
     /// Let programs and erases of the block at this address fail (repeatable)

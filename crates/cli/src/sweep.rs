@@ -167,8 +167,18 @@ fn run_shard(args: &Args, spec_path: &Path, evaluator: &Evaluator, spec: &Spec) 
     Ok(ExitCode::SUCCESS)
 }
 
+/// Number of designs from which a sweep states it at its start.
+const MANY_DESIGNS: usize = 1_000_000;
+
 /// Measures the designs that have no result yet.
 fn measure(args: &Args, evaluator: &Evaluator, results: &mut Results) -> Result<(), Failure> {
+    if results.designs() >= MANY_DESIGNS && args.shard.is_none() {
+        let designs = common::grouped_count(results.designs() as u64, "design");
+        print_note(&match &args.checkpoint {
+            Some(_) => format!("{designs}; --shard divides them among machines"),
+            None => format!("{designs}; without --checkpoint an interruption loses them"),
+        });
+    }
     signals::set_last_message(match &args.checkpoint {
         Some(path) => format!("interrupted: the same command goes on from {}", path.display()),
         None => {

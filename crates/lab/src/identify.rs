@@ -231,6 +231,18 @@ fn of_ext_csd(register: &ExtCsd) -> Device {
     }
 }
 
+/// Date in a CID. The year of an MMC has two meanings, between which only its EXT_CSD decides (JESD84-B51, MDT).
+fn made(cid: &Cid, kind: CardType) -> String {
+    let later = cid.of_revision(u8::MAX).year;
+    let date = |year: u16| format!("{year}-{:02}", cid.month);
+    match kind {
+        CardType::Mmc if later != cid.year => {
+            format!("{} or {}, which EXT_CSD_REV decides", date(cid.year), date(later))
+        }
+        _ => date(cid.year),
+    }
+}
+
 /// Device described by a card register in hexadecimal, as in sysfs.
 fn of_register(text: &str) -> Option<Device> {
     if let Ok(bytes) = parse_hex::<{ ExtCsd::BYTES }>(text) {
@@ -244,8 +256,7 @@ fn of_register(text: &str) -> Option<Device> {
     let kind = if is_text(1..8) { CardType::Sd } else { CardType::Mmc };
     if is_text(3..8) {
         let cid = Cid::parse(&bytes, kind);
-        let notes =
-            vec![format!("made in {}-{:02}, serial number {:#010x}", cid.year, cid.month, cid.serial)];
+        let notes = vec![format!("made in {}, serial number {:#010x}", made(&cid, kind), cid.serial)];
         return Some(Device {
             source: if kind == CardType::Sd { "CID of an SD card" } else { "CID of an eMMC" }.to_owned(),
             id: Some(format!("{:02x}", cid.manufacturer_id)),
@@ -645,6 +656,12 @@ mod tests {
         // CID of a SanDisk SU04G, as in sysfs.
         let identified = identify(b"035344535530344780a3c5d1e600d7a3\n");
         assert_eq!(identified.devices[0].name.as_deref(), Some("SU04G"));
+        let notes = |cid: &[u8]| identify(cid).devices[0].notes.concat();
+        assert!(notes(b"035344535530344780a3c5d1e600d7a3").starts_with("made in 2013-07, serial"));
+        // An eMMC of revision 5 and later counts from 2010, where codes of four bits are left.
+        let told = notes(b"110145454d4d43313610000000016505");
+        assert!(told.starts_with("made in 2002-06 or 2018-06, which EXT_CSD_REV decides,"), "{told}");
+        assert!(notes(b"110145454d4d43313610000000016d05").starts_with("made in 2010-06, serial"));
     }
 
     #[test]

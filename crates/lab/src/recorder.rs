@@ -2,7 +2,7 @@
 //! one. The longest write determines the buffer that the recorder needs, and the mean of all writes determines the rate
 //! that it sustains.
 
-use crate::card::serve::{CardAtWork, failed as card_failed};
+use crate::card::serve::CardAtWork;
 use crate::fs_compare::contents::{RANDOM, data};
 use crate::progress::{Listener, Progress};
 use floatgate_mtd::{BlockDevice, Instant, Nanos, SECTOR_BYTES};
@@ -198,8 +198,9 @@ impl Storage for Sectors {
     fn write(&mut self, offset: u64, bytes: usize) -> Result<(), Error> {
         let sector = self.first + offset / SECTOR_BYTES as u64;
         let data = &self.data[..bytes.min(self.data.len())];
-        self.now = self.card.write(self.now, sector, data).map_err(card_failed)?;
-        self.now = self.card.flush(self.now).map_err(card_failed)?;
+        let written = self.card.write(self.now, sector, data);
+        let ended = written.and_then(|written| self.card.flush(written));
+        self.now = ended.map_err(|error| self.card.failed(error))?;
         Ok(())
     }
 }

@@ -78,6 +78,23 @@ fn a_trace_without_the_issue_of_a_request_is_told() {
     assert!(!issued.contains("no event"), "{issued}");
 }
 
+/// A header, and lines that are no request, are as empty as an empty file.
+#[test]
+fn a_trace_without_requests_is_empty() {
+    for text in [
+        "",
+        "fio version 3 iolog\n",
+        "fio version 2 iolog",
+        "fio version 3 iolog\n0 card add\n0 card open\n0 card close\n",
+        "time_us,kind,sector,sectors,latency_us\n",
+    ] {
+        assert_eq!(found(text.as_bytes()).trim(), "offset 0: the trace is empty", "{text:?}");
+    }
+    for format in [Format::Csv, Format::Fio] {
+        assert_eq!(found(&written(&[], format)).trim(), "offset 0: the trace is empty");
+    }
+}
+
 fn written(requests: &[Request], format: Format) -> Vec<u8> {
     let mut writer = TraceWriter::new(Vec::new(), format).unwrap();
     requests.iter().for_each(|request| writer.write(request).unwrap());

@@ -70,6 +70,9 @@ pub struct Identification {
     pub serial: u64,
     /// Year of manufacture; the earlier of two possible years if an MMC does not state its revision.
     pub year: u64,
+    /// The later of two possible years.
+    #[serde(skip)]
+    pub later_year: Option<u64>,
     /// Month of manufacture, 1 to 12.
     pub month: u64,
 }
@@ -91,8 +94,22 @@ impl Identification {
             revision: format!("{}.{}", cid.revision >> 4, cid.revision & 0xF),
             serial: cid.serial.into(),
             year: cid.year.into(),
+            later_year: None,
             month: cid.month.into(),
         }
+    }
+
+    /// The same of an MMC whose revision is not known.
+    fn of_unknown_revision(cid: &sd::Cid) -> Self {
+        let later = cid.of_revision(u8::MAX).year;
+        Self { later_year: (later != cid.year).then_some(later.into()), ..Self::of_cid(cid) }
+    }
+
+    /// Date of manufacture: `2018-06`, or `2002-06 or 2018-06`.
+    pub fn made(&self) -> String {
+        let date = |year: u64| format!("{year}-{:02}", self.month);
+        let later = self.later_year.map_or_else(String::new, |year| format!(" or {}", date(year)));
+        format!("{}{later}", date(self.year))
     }
 }
 
@@ -433,7 +450,10 @@ impl Files {
         let of_ext_csd = ext_csd.map(|ext_csd| u64::from(ext_csd.sectors) * 512);
         Ok(Registers {
             kind,
-            identification: cid.map(|cid| Identification::of_cid(&cid)),
+            identification: cid.map(|cid| match is_mmc && ext_csd.is_none() {
+                true => Identification::of_unknown_revision(&cid),
+                false => Identification::of_cid(&cid),
+            }),
             capacity_bytes: of_csd.flatten().or(of_ext_csd),
             specification: of_sd(&self.scr).map(|text| specification_of_scr(&text)).transpose()?,
             status: of_sd(&self.ssr).map(|text| Status::parse(&text)).transpose()?,
@@ -561,8 +581,11 @@ mod tests {
         write("csd", csd);
         let read = || Registers::read(folder.path()).unwrap().unwrap();
         assert_eq!((read().capacity_bytes, read().identification.unwrap().year), (None, 2002));
+        let made = || read().identification.unwrap().made();
+        assert_eq!(made(), "2002-06 or 2018-06");
         write("ext_csd", &ext_csd.map(|byte| format!("{byte:02x}")).concat());
         assert_eq!((read().capacity_bytes, read().identification.unwrap().year), (Some(8 << 30), 2018));
+        assert_eq!(made(), "2018-06");
         write("ext_csd", "08");
         assert!(Registers::read(folder.path()).is_err());
     }

@@ -29,10 +29,32 @@ impl CardSpec {
     /// # Errors
     /// Key and problem.
     pub fn check(&self) -> Result<(), BadSpec> {
-        let rules = self.sizes().into_iter().chain(self.counts()).chain(self.cells()).chain(self.times());
-        let rules = rules.chain(self.power.rules()).chain(self.identity_rules());
+        // The area changes capacity and spare blocks, so that a wrong one would break their rules.
+        let rules = self.area().into_iter().chain(self.sizes()).chain(self.counts()).chain(self.cells());
+        let rules = rules.chain(self.times()).chain(self.power.rules()).chain(self.identity_rules());
         let broken = rules.into_iter().find(|rule| !rule.0);
         broken.map_or(Ok(()), |(_, key, problem)| Err(BadSpec { key, problem }))
+    }
+
+    /// Rules of the enhanced area of a card that is [`partitioned`](Self::partitioned).
+    fn area(&self) -> [(bool, &'static str, &'static str); 2] {
+        let bytes = self.enhanced.bytes;
+        [
+            (
+                bytes == 0
+                    || (self.mapping == Mapping::Page
+                        && self.fat.kind == FatKind::None
+                        && self.bits_per_cell > 1
+                        && self.fake.is_none()),
+                "enhanced.bytes",
+                "only of an honest page-mapped card with several bits a cell and without a FAT area",
+            ),
+            (
+                bytes == 0 || (bytes.is_multiple_of(self.au_bytes.max(1)) && bytes <= self.capacity_bytes),
+                "enhanced.bytes",
+                "a multiple of the allocation unit, at most the capacity over the bits of a cell",
+            ),
+        ]
     }
 
     fn sizes(&self) -> [(bool, &'static str, &'static str); 14] {
@@ -143,7 +165,7 @@ impl CardSpec {
         ]
     }
 
-    fn cells(&self) -> [(bool, &'static str, &'static str); 14] {
+    fn cells(&self) -> [(bool, &'static str, &'static str); 12] {
         let wear = &self.wear;
         let claimed = self.fake.map_or(self.capacity_bytes, |fake| fake.claimed_bytes);
         let slots = self.au_bytes / self.unit_bytes().max(1);
@@ -156,21 +178,6 @@ impl CardSpec {
                 "from the capacity to 128 times that, in whole sectors",
             ),
             (self.evil.is_none_or(|evil| evil.one_in_sectors > 0), "evil.one_in_sectors", "at least 1"),
-            (
-                self.enhanced.bytes == 0
-                    || (self.mapping == Mapping::Page
-                        && self.fat.kind == FatKind::None
-                        && self.bits_per_cell > 1
-                        && self.fake.is_none()),
-                "enhanced.bytes",
-                "only of an honest page-mapped card with several bits a cell and without a FAT area",
-            ),
-            (
-                self.enhanced.bytes.is_multiple_of(self.au_bytes.max(1))
-                    && self.enhanced.bytes <= self.capacity_bytes,
-                "enhanced.bytes",
-                "a multiple of the allocation unit, at most the capacity over the bits of a cell",
-            ),
             (self.loss.torn_pages <= 64, "loss.torn_pages", "at most 64"),
             (self.loss.dies_per_million <= 1_000_000, "loss.dies_per_million", "at most 1000000"),
             ((1..=4).contains(&self.bits_per_cell), "bits_per_cell", "from 1 to 4"),

@@ -481,11 +481,10 @@ impl CardSpec {
     /// sees a smaller card.
     #[must_use]
     pub fn partitioned(mut self) -> Self {
-        let lost = self.enhanced_loss();
-        if lost < self.capacity_bytes {
-            self.capacity_bytes -= lost;
-            self.spare_blocks = self.spare_blocks.saturating_add((lost / self.au_bytes.max(1)) as u32);
-        }
+        // Of an area that is too large nothing is left, which `check` finds.
+        let lost = self.enhanced_loss().min(self.capacity_bytes);
+        self.capacity_bytes -= lost;
+        self.spare_blocks = self.spare_blocks.saturating_add((lost / self.au_bytes.max(1)) as u32);
         self
     }
 

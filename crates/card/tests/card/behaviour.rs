@@ -551,6 +551,13 @@ fn an_enhanced_area_has_blocks_of_its_own() {
     let health = card.health();
     assert!(health.enhanced_used.is_some_and(|used| used > 0.0), "{health:?}");
     assert!(health.enhanced_tenth() == 1 && health.life_tenth() == 1);
-    let too_large = spec(sizes, &format!("{slc}\nenhanced = {{ bytes = '40 MiB' }}")).partitioned();
-    assert_eq!(too_large.check().unwrap_err().key, "enhanced.bytes");
+    // An area that is too large, equal to the whole card, or no multiple of the allocation unit.
+    for bytes in ["40 MiB", "63 MiB", "64 MiB", "1 GiB", "1", "3 KiB"] {
+        let wrong = spec(sizes, &format!("{slc}\nenhanced = {{ bytes = '{bytes}' }}")).partitioned();
+        assert_eq!(wrong.check().unwrap_err().key, "enhanced.bytes", "{bytes}");
+    }
+    // What the kind of card forbids is said before the times that the area would need.
+    let of_blocks = spec("", "enhanced = { bytes = '512 KiB' }").partitioned();
+    let wrong = of_blocks.check().unwrap_err();
+    assert!(wrong.key == "enhanced.bytes" && wrong.problem.contains("page-mapped"), "{wrong}");
 }

@@ -7,9 +7,9 @@ use super::speed::Latencies;
 use super::state::{CardState, History, StandIn};
 use super::trace::{Request, RequestKind};
 use crate::Error;
-use floatgate_card::{Card, CardOptions, CardStats, Fake};
+use floatgate_card::{Card, CardHealth, CardOptions, CardStats, Fake};
 use floatgate_mtd::random::Random;
-use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, Nanos, SECTOR_BYTES};
+use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Breakdown, Instant, Nanos, SECTOR_BYTES};
 use serde::Serialize;
 use std::fs::File;
 use std::io::Read;
@@ -50,7 +50,8 @@ impl NewCard {
     /// The card fails.
     pub fn reach(&mut self, state: CardState, seed: u64, progress: &dyn Fn(u64)) -> Result<(), Error> {
         let chance = &mut Random::new(seed);
-        state.reach(&mut self.card, self.history, chance, progress).map_err(failed)
+        let reached = state.reach(&mut self.card, self.history, chance, progress);
+        reached.map_err(|error| failed(&self.card, error))
     }
 
     /// Clones that are made from now on share the memory of the card's map.
@@ -69,7 +70,8 @@ impl NewCard {
     /// The card is too small for the format; it fails.
     pub fn format(&mut self, card: &LoadedCard) -> Result<(), Error> {
         for Content { lba, bytes } in factory::format(card)? {
-            self.card.write(self.now(), lba, &bytes).map_err(failed)?;
+            let written = self.card.write(self.now(), lba, &bytes);
+            written.map_err(|error| failed(&self.card, error))?;
         }
         self.flush()
     }
@@ -114,13 +116,15 @@ impl NewCard {
     fn lay(&mut self, lba: u64, piece: &[u8]) -> Result<(), Error> {
         self.check_room(lba * SECTOR_BYTES as u64 + piece.len() as u64)?;
         if piece.iter().any(|byte| *byte != 0) {
-            self.card.write(self.now(), lba, piece).map_err(failed)?;
+            let written = self.card.write(self.now(), lba, piece);
+            written.map_err(|error| failed(&self.card, error))?;
         }
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        self.card.flush(self.now()).map(drop).map_err(failed)
+        let flushed = self.card.flush(self.now());
+        flushed.map(drop).map_err(|error| failed(&self.card, error))
     }
 
     /// Virtual time at which the card is ready for the host.
@@ -136,8 +140,22 @@ impl NewCard {
     }
 }
 
-pub(crate) fn failed(error: BlockError) -> Error {
-    Error::request(format!("the card fails: {error}"), "raise `card.wear.endurance_cycles`")
+/// The failure of a card, with the key that prevents it.
+pub(super) fn failed(card: &Fake<Card>, error: BlockError) -> Error {
+    Error::request(format!("the card fails: {error}"), remedy(&card.device().health(), error.kind))
+}
+
+fn remedy(health: &CardHealth, kind: BlockErrorKind) -> &'static str {
+    match kind {
+        BlockErrorKind::PowerLost => "raise `card.power.limit_ua`, or set `card.power.overload` to \"stall\"",
+        BlockErrorKind::OutOfRange { .. } => "choose a larger card, or override `card.capacity_bytes`",
+        BlockErrorKind::TimedOut => "raise `card.host.write_timeout_us`",
+        // Of the blocks with more and with one bit a cell, those are worn out that have used more of their own cycles.
+        _ if health.enhanced_used.is_some_and(|used| used > health.life_used) => {
+            "raise `card.enhanced.endurance_cycles`"
+        }
+        _ => "raise `card.wear.endurance_cycles`",
+    }
 }
 
 /// Takes each request when it has ended.
@@ -205,8 +223,13 @@ impl CardAtWork {
     /// The card has no room for it; it fails.
     pub(super) fn partition(&mut self, card: &LoadedCard) -> Result<(), Error> {
         let Content { lba, bytes } = factory::one_partition(self.card.capacity(), card.spec.au_bytes)?;
-        let written = self.write(self.now(), lba, &bytes).map_err(failed)?;
-        self.flush(written).map(drop).map_err(failed)
+        let outcome = self.write(self.now(), lba, &bytes).and_then(|written| self.flush(written));
+        outcome.map(drop).map_err(|error| self.failed(error))
+    }
+
+    /// The failure of the card, with the key that prevents it.
+    pub(crate) fn failed(&self, error: BlockError) -> Error {
+        failed(&self.card, error)
     }
 
     /// Begins the account anew, with another observer.
@@ -297,5 +320,37 @@ impl BlockDevice for CardAtWork {
 
     fn breakdown(&self) -> Breakdown {
         self.card.breakdown()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::card::load;
+    use floatgate_config::{Library, Override};
+
+    /// The help names the cycles of the blocks that are worn out.
+    #[test]
+    fn a_worn_card_names_the_cycles_that_are_used_up() {
+        for (sets, key) in [
+            (&["card.enhanced.bytes=16MiB", "card.enhanced.endurance_cycles=1"][..], "card.enhanced.end"),
+            (&["card.enhanced.bytes=16MiB", "card.wear.endurance_cycles=1"][..], "card.wear.end"),
+            (&["card.wear.endurance_cycles=1"][..], "card.wear.end"),
+        ] {
+            let small = [
+                "card.capacity_bytes=256MiB",
+                "card.slc.blocks=2",
+                "card.spare_blocks=60",
+                "card.wear.life_factor=0.5",
+            ];
+            let sets = Override::parse_all(&[&small[..], sets].concat()).unwrap();
+            let card = load(&Library::built_in(), "emmc-16g", &sets).unwrap();
+            let mut new = NewCard::new(&card, CardOptions { seed: 1, stores: false }).unwrap();
+            let piece = vec![1; FILL_BYTES];
+            let pieces = new.card.capacity() / 2048;
+            let worn = (0..200 * pieces).find_map(|at| new.lay(at % pieces * 2048, &piece).err()).unwrap();
+            let help = worn.help().map(|help| help.to_string()).unwrap_or_default();
+            assert!(worn.to_string().contains("worn out") && help.contains(key), "{sets:?}: {worn} {help}");
+        }
     }
 }

@@ -92,7 +92,7 @@ impl CardRequests {
     }
 }
 
-/// All traces, in the order of `traces.csv`.
+/// Traces that are compared where no workload is named, in the order of `traces.csv`.
 pub fn traces() -> Vec<ShippedTrace> {
     table("traces.csv")
 }
@@ -124,10 +124,15 @@ fn table(name: &str) -> Vec<ShippedTrace> {
     table.lines().skip(1).filter_map(of_line).collect()
 }
 
+/// All traces that have a name, those of [`traces`] first.
+pub fn all_traces() -> Vec<ShippedTrace> {
+    let others = everyday_traces().into_iter().chain(full_traces()).chain(discarding_traces());
+    traces().into_iter().chain(others).collect()
+}
+
 /// The trace of a name such as `ext4-postmark` or `ext4-postmark-95-aged`.
 pub fn find(name: &str) -> Option<ShippedTrace> {
-    let all = traces().into_iter().chain(everyday_traces()).chain(full_traces()).chain(discarding_traces());
-    all.into_iter().find(|trace| trace.name() == name)
+    all_traces().into_iter().find(|trace| trace.name() == name)
 }
 
 fn of_line(line: &'static str) -> Option<ShippedTrace> {
@@ -267,6 +272,12 @@ mod tests {
             assert_eq!((trace.filesystem, trace.workload), (filesystem, workload));
         }
         assert_eq!(traces_for(&[]).len(), 16);
+        // Each trace of the folder is among all of them, under a name of its own.
+        let files = TRACES.files().filter(|file| file.path().to_string_lossy().ends_with(".before.csv.gz"));
+        let mut named: Vec<String> = all_traces().iter().map(ShippedTrace::name).collect();
+        named.sort();
+        named.dedup();
+        assert_eq!((named.len(), all_traces().len()), (files.count(), named.len()));
         assert_eq!(
             traces_for(&["sqlite".to_owned()]).iter().filter(|trace| trace.workload == "sqlite").count(),
             3

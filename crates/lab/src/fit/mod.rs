@@ -186,12 +186,21 @@ pub fn fit(
     let config = library.resolve(setup, sets)?;
     let parameters = written::open(parameters::of(library, &config, free)?, sets);
     let model = Model::new(library, setup, sets, blocks, parameters.clone())?;
-    let mut unknown = [results.unknown.as_slice(), &model.refused].concat();
+    let too_fast = model.too_fast(ABSURD);
+    let blocks = &written::without_lines(blocks, &too_fast);
+    let model = match too_fast.is_empty() {
+        true => model,
+        false => Model::new(library, setup, sets, blocks, parameters.clone())?,
+    };
+    let impossible = [model.refused.as_slice(), &too_fast].concat();
+    let mut unknown = [results.unknown.as_slice(), &impossible].concat();
     unknown.sort_by_key(|unknown| unknown.line);
-    let understood = results.understood.saturating_sub(model.refused.len());
+    let understood = results.understood.saturating_sub(impossible.len());
     if model.is_empty() {
         return Err(no_figure(&unknown));
     }
+    // Hypotheses may change what the `set` lines of all figures state.
+    let all_blocks = written::without_lines(&results.blocks, &too_fast);
     let start = model.start();
     let before = model.times(&start)?;
     let (model, before) = model.without_idle(before)?;
@@ -260,7 +269,7 @@ pub fn fit(
         worst,
         worst_left_out: largest(left_out.iter().flatten().copied()),
         median_left_out: sizes.get(sizes.len() / 2).copied(),
-        hypotheses: hypotheses::explain(library, setup, sets, candidates, &results.blocks, &done),
+        hypotheses: hypotheses::explain(library, setup, sets, candidates, &all_blocks, &done),
         unexplained,
         predictions: predicted,
         undecided,
@@ -422,6 +431,34 @@ fn left_out(model: &Model<'_>, keep: &[usize], best: &[f64], row: usize) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Figures beyond what the chip can do are lines that are not used, whatever the costs are; fast ones are figures.
+    #[test]
+    fn a_figure_that_is_impossible_for_the_chip_is_not_used() {
+        let library = Library::built_in();
+        let setup = library.setup("ma35d1-w25n02jw").unwrap();
+        let fitted = |text: &str| fit(&library, &setup, &[], &parse(text.as_bytes()), &[], &|_| ());
+        let error =
+            fitted("page read speed is 99999999 KiB/s\npage read 0.001 us\n").unwrap_err().to_string();
+        assert_eq!(
+            error.matches("faster than the chip and its bus, which allow at most").count(),
+            2,
+            "{error}"
+        );
+        let config = library.resolve(&setup, &[]).unwrap();
+        let parameters = parameters::of(&library, &config, &[]).unwrap();
+        let lines = |text: &str| {
+            let blocks = parse(text.as_bytes()).blocks;
+            let model = Model::new(&library, &setup, &[], &blocks, parameters.clone()).unwrap();
+            let found = model.too_fast(ABSURD);
+            let left: usize =
+                written::without_lines(&blocks, &found).iter().map(|block| block.figures.len()).sum();
+            (found.iter().map(|unknown| unknown.line).collect::<Vec<_>>(), left)
+        };
+        let text = "page read speed is 1368 KiB/s\neraseblock write speed is 900000 KiB/s\nerase 0.001 ms\n";
+        assert_eq!(lines(text), (vec![2, 3], 1));
+        assert_eq!(lines("page read speed is 1 KiB/s\npage read speed is 3000 KiB/s\n"), (vec![], 2));
+    }
 
     #[test]
     fn figures_of_one_test_and_condition_contradict_each_other() {

@@ -148,6 +148,24 @@ impl<'l> Model<'l> {
         self.parameters.iter().map(of).collect()
     }
 
+    /// Figures that no costs explain: they are faster than the chip and its bus by more than `factor`, with all costs and times at
+    /// the lowest ends of their ranges. Erases are among them only if their time is fitted, since blocks may be erased already.
+    pub(super) fn too_fast(&self, factor: f64) -> Vec<Unknown> {
+        let lowest: Vec<f64> = self.bounds().iter().map(|bounds| bounds.low).collect();
+        let rows = self.fitted();
+        let Some(times) = self.times_of(&lowest, &rows) else { return Vec::new() };
+        let one = |(row, least): (usize, f64)| {
+            let Target { measurement, interval, .. } = self.targets.get(row)?;
+            let kib_s = 1e9 / (least.max(f64::EPSILON) * 1024.0);
+            let why = format!(
+                "faster than the chip and its bus, which allow at most {kib_s:.0} KiB/s: take the setup of the chip that was measured"
+            );
+            let Measurement { line, ref text, .. } = *measurement;
+            (interval.1 * factor < least).then(|| Unknown { line, text: text.clone(), why })
+        };
+        rows.into_iter().zip(times).filter_map(one).collect()
+    }
+
     /// Number of figures.
     pub(super) const fn rows_count(&self) -> usize {
         self.targets.len()

@@ -1,7 +1,7 @@
 //! Values that a fit does not change, and the fitted setup as TOML.
 
 use super::parameters::{self, Parameter};
-use super::{Block, FitReport};
+use super::{Block, FitReport, Measurement, Unknown};
 use crate::interval::Interval;
 use floatgate_config::{Library, Node, Override, Setup, Source, Value};
 use floatgate_sim::error::Error;
@@ -32,6 +32,16 @@ pub(super) fn held(blocks: &[Block], parameters: &[Parameter]) -> Vec<String> {
 pub(super) fn without(blocks: &[Block], held: &[String]) -> Vec<Block> {
     let one = |block: &Block| Block {
         set: block.set.iter().filter(|set| !held.contains(set)).cloned().collect(),
+        ..block.clone()
+    };
+    blocks.iter().map(one).collect()
+}
+
+/// Blocks without the figures of these lines.
+pub(super) fn without_lines(blocks: &[Block], lines: &[Unknown]) -> Vec<Block> {
+    let is_left = |figure: &&Measurement| lines.iter().all(|unknown| unknown.line != figure.line);
+    let one = |block: &Block| Block {
+        figures: block.figures.iter().filter(is_left).cloned().collect(),
         ..block.clone()
     };
     blocks.iter().map(one).collect()

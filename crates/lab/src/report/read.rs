@@ -11,11 +11,11 @@ use floatgate_sim::error::Error;
 use serde_json::{Map, Value};
 
 /// Help text for JSON that cannot be shown.
-pub(super) const HELP: &str = "give what a command of floatgate printed as JSON: speed, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, advise, ecc advise, card info, speed, replay, run, compare, powercut or amplification, keystore, parts, setups, controllers or hosts";
+pub(super) const HELP: &str = "give what a command of floatgate printed with --json";
 
 /// Paths and captions of the lists in a result that become tables; the first list always exists. `None` for a result
-/// that reports do not show.
-const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static str)]> {
+/// whose lists have no captions of their own ([`lists`]).
+pub(super) const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static str)]> {
     use ResultKind as Kind;
     Some(match kind {
         Kind::Sweep => &[("rows", "Designs"), ("sensitivity", "Sensitivity: shares of the variance")],
@@ -26,7 +26,9 @@ const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static st
         Kind::Powercut => {
             &[("kinds", "Kinds of cuts"), ("by_step", "Cuts by step"), ("failures", "Failures")]
         }
-        Kind::CardPowercut => &[("failures", "Failures")],
+        Kind::CardPowercut | Kind::PowercutProgram => &[("failures", "Failures")],
+        Kind::Conformance => &[("rows", "Checks of the parts")],
+        Kind::ConformanceChecks => &[("rows", "Checks")],
         Kind::Fit => &[
             ("parameters", "Costs, as stated and as fitted"),
             ("rows", "Measured figures"),
@@ -62,6 +64,27 @@ const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static st
     })
 }
 
+/// Paths and captions of all lists of rows in a result, and of the lists in these rows.
+fn lists(result: &Map<String, Value>) -> Vec<(String, String)> {
+    let has_rows = |value: &Value| rows(value).is_some_and(|rows| !rows.is_empty());
+    let mut paths: Vec<String> = Vec::new();
+    for (key, value) in result.iter().filter(|(_, value)| has_rows(value)) {
+        paths.push(key.clone());
+        for (inner, value) in rows(value).into_iter().flatten().flatten() {
+            let path = format!("{key}.{inner}");
+            if has_rows(value) && !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+    }
+    let caption = |path: &String| {
+        let words = path.replace('.', ": ").replace('_', " ");
+        let mut letters = words.chars();
+        letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    };
+    paths.iter().map(|path| (path.clone(), plain(&caption(path)))).collect()
+}
+
 /// Section for the output of a command.
 pub(super) fn section(name: &str, value: &Value) -> Result<Section, Error> {
     if let Some(section) = columns(name, value) {
@@ -86,9 +109,11 @@ pub(super) fn section_of_study(
 
 /// Section for a result of a known kind.
 pub(super) fn section_of(name: &str, kind: ResultKind, value: &Value) -> Result<Section, Error> {
-    let (Some(result), Some(tables)) = (value.as_object(), tables(kind)) else {
-        let message = format!("{name}: a result of the kind `{kind}`, which reports do not show");
-        return Err(Error::request(message, HELP));
+    let result = value.as_object().ok_or_else(|| wrong(name, kind, "it is no object"))?;
+    let Some(tables) = tables(kind) else {
+        let lists = lists(result);
+        let lists: Vec<(&str, &str)> = lists.iter().map(|(path, caption)| (&**path, &**caption)).collect();
+        return object(name, kind, &lists, result);
     };
     if let Some((path, _)) = tables.first() {
         let key = path.split('.').next().unwrap_or_default();

@@ -135,7 +135,6 @@ fn what_is_no_result_is_refused_with_its_name() {
             "a result of the kind `parts`, but `rows` is no list",
         ),
         (&marked(ResultKind::SpeedSweep, &json!({ "rows": [{ "combination": "x" }] })), "neither `run` nor"),
-        (&marked(ResultKind::ImageLs, &json!({ "rows": [] })), "`image-ls`, which reports do not show"),
         (&of_head("0.1.0", "luck"), "no result is of the kind \"luck\""),
         (&of_head("0.2.0", "luck"), "floatgate 0.2.0 wrote it, which is newer"),
         (&of_head("1", "speed"), "without `floatgate` and `kind`"),
@@ -325,6 +324,28 @@ fn catalogues_are_tables() {
     let page = report.html().unwrap();
     assert!(page.contains("am62a-w35n01jw") && page.contains("kingston-class-10"));
     assert!(!page.contains(html::LIBRARY), "nothing is drawn");
+}
+
+/// A report shows the lists of every kind of result, also of those whose tables have no captions of their own.
+#[test]
+fn every_kind_of_result_is_shown() {
+    let row = json!({ "check": "a check", "result": "passed", "why": null, "steps": [1, 2] });
+    let nested = json!({ "name": "outer", "inner": [{ "name": "an inner row" }] });
+    let others = json!({ "some_rows": [row], "outer_rows": [nested], "passed": 3 });
+    for documented in documented_kinds() {
+        match serde_json::from_value::<ResultKind>(json!(documented.kind)) {
+            Ok(kind) if read::tables(kind).is_none() => {
+                let page = page_of(kind, &others);
+                let is_shown = |text: &&str| page.contains(*text);
+                let texts = ["Some rows", "a check", "Outer rows: inner", "an inner row"];
+                assert!(texts.iter().all(is_shown), "{}: {page}", documented.kind);
+            }
+            _ => {}
+        }
+    }
+    for (kind, list) in [(ResultKind::PowercutProgram, "failures"), (ResultKind::Conformance, "rows")] {
+        assert!(page_of(kind, &json!({ list: [row], "passed": 3 })).contains("a check"), "{kind}");
+    }
 }
 
 /// The input of a result is one of its facts.

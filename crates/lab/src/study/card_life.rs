@@ -377,11 +377,10 @@ fn conclusion(life: &CardLife) -> String {
         format!("{pace} wear is not the limit: the rated cycles last for more than {YEARS_MAX} years")
     } else {
         format!(
-            "{pace} the rated cycles of {} last for {}, and its blocks for {} to {} in 8 of 10 cases",
+            "{pace} the rated cycles of {} last for {}, and its blocks for {}",
             if life.is_enhanced { "the enhanced area" } else { "this card" },
             span(life.rated_years),
-            span(life.life_years_min),
-            span(life.life_years_max)
+            spans(life.life_years_min, life.life_years_max)
         )
     };
     let cost = format!("each byte written erases {:.2} of flash", life.erased_per_written);
@@ -392,6 +391,16 @@ fn conclusion(life: &CardLife) -> String {
             "{lasts}; {cost}, a figure that was not yet steady after {}.",
             terabytes(life.host_bytes as f64)
         )
+    }
+}
+
+/// Text of the times that a tenth of the cases do not reach, and that all but a tenth do not reach.
+fn spans(min: f64, max: f64) -> String {
+    match [span(min), span(max)] {
+        // The upper end is not known either: nine of ten cases are above the lower one.
+        [min, max] if min == max && max.starts_with("more") => format!("{min} in 9 of 10 cases"),
+        [min, max] if min == max => format!("{min} in 8 of 10 cases"),
+        [min, max] => format!("{min} to {max} in 8 of 10 cases"),
     }
 }
 
@@ -407,6 +416,19 @@ fn span(years: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::diskstats::written;
+    use super::spans;
+
+    #[test]
+    fn an_interval_has_two_ends_or_one() {
+        for (min, max, text) in [
+            (120.0, 150.0, "more than 100 years in 9 of 10 cases"),
+            (80.0, 150.0, "80.0 years to more than 100 years in 8 of 10 cases"),
+            (5.0, 5.01, "5.0 years in 8 of 10 cases"),
+            (0.5, 2.0, "183 days to 2.0 years in 8 of 10 cases"),
+        ] {
+            assert_eq!(spans(min, max), text);
+        }
+    }
 
     const COUNTERS: &str = " 179       0 mmcblk0 11 2 1000 5 30 4 204800 9 0 1 2 3 4 5 6 7 8\n \
         179       1 mmcblk0p1 1 2 3 4 5 6 7 8 9 10 11\n   8       0 sda 1 2 3 4 5 6 4096 8 9 10 11\n broken line\n";

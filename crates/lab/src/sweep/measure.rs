@@ -136,7 +136,10 @@ pub(super) struct Endurance {
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Powercut {
     fs: FilesystemKind,
+    /// Number of first cuts.
     cuts: u64,
+    /// Number of further cuts in the recovery from each first cut: 0 or 1.
+    recovery_cuts: u32,
     steps: u32,
     size_bytes: Option<u64>,
     faults: bool,
@@ -184,7 +187,8 @@ impl Default for Endurance {
 
 impl Default for Powercut {
     fn default() -> Self {
-        Self { fs: FilesystemKind::Ubifs, cuts: 100, steps: 150, size_bytes: None, faults: false }
+        let fs = FilesystemKind::Ubifs;
+        Self { fs, cuts: 100, recovery_cuts: 1, steps: 150, size_bytes: None, faults: false }
     }
 }
 
@@ -267,6 +271,7 @@ impl Measure {
             }
             Self::Powercut(powercut) => {
                 check_range("options.cuts", powercut.cuts, 1..=powercut::MAX_CUTS)?;
+                check_range("options.recovery_cuts", powercut.recovery_cuts, 0..=1)?;
                 check_range("options.steps", powercut.steps, 1..=powercut::MAX_STEPS)
             }
             Self::Card(card) => check_range("options.requests", card.requests, 1..=card::speed::REQUESTS_MAX),
@@ -542,7 +547,7 @@ impl Powercut {
             steps: self.steps as usize,
             faults: self.faults,
             mode: Mode::Linear(self.cuts),
-            second: SecondCut::Sampled,
+            second: if self.recovery_cuts == 0 { SecondCut::Never } else { SecondCut::Sampled },
             kinds: CutKind::ALL.to_vec(),
         };
         let make = |seed| flash.chip(of.library, seed, self.faults);

@@ -317,9 +317,12 @@ impl Results {
     pub fn conclusion(&self) -> Vec<String> {
         let designs = count(self.designs() as u64, "design");
         let (refused, screened) = (&self.analysis.refused, &self.analysis.screened);
-        let constraints = if self.spec.constraints.is_empty() { "" } else { " and meet all constraints" };
+        let constraints = !self.spec.constraints.is_empty();
         let board = self.board().map_or_else(String::new, |board| format!(" on the board {board}"));
-        let mut feasible = format!("{} of {designs}{board} are possible{constraints}", self.feasible());
+        let feasible = self.feasible();
+        let (are, meet) = if feasible == 1 { ("is", "meets") } else { ("are", "meet") };
+        let constraints = if constraints { format!(" and {meet} all constraints") } else { String::new() };
+        let mut feasible = format!("{feasible} of {designs}{board} {are} possible{constraints}");
         if screened.count > 0 {
             feasible += &format!("; {} miss `screen`", screened.count);
         }

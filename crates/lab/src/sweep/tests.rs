@@ -418,6 +418,7 @@ fn numbers_that_make_no_sense_name_their_key() {
         ("setup = 'imx6-mx30lf2g18ac'\nmeasure = 'age'", "options.fill_percent", "0", "give 1 to 80"),
         ("setup = 'imx6-mx30lf2g18ac'\nmeasure = 'powercut'", "options.cuts", "0", "give 1 to 1000000000"),
         ("setup = 'imx6-mx30lf2g18ac'\nmeasure = 'powercut'", "options.steps", "100001", "give 1 to 100000"),
+        ("setup = 'imx6-mx30lf2g18ac'\nmeasure = 'powercut'", "options.recovery_cuts", "2", "give 0 to 1"),
         ("setup = 'am62a-w35n01jw'\npopulation.least = 3", "population.members", "0", "give 1 to 100000"),
         ("setup = 'am62a-w35n01jw'\npopulation.members = 3", "population.least", "0", "give 1 or more"),
     ] {
@@ -435,6 +436,21 @@ fn numbers_that_make_no_sense_name_their_key() {
     }
     let pages = "setup = 'am62a-w35n01jw'\noptions.pages = [4, 0]\n[space]\nx = [1]\n";
     assert_eq!(begun(pages, None).err().unwrap().to_string(), "`options.pages` is 0");
+}
+
+/// `options.cuts` counts first cuts, as `powercut --cuts`; the column counts all of them.
+#[test]
+fn first_cuts_and_all_cuts_are_told_apart() {
+    let all = |recovery_cuts: u32| {
+        let options = format!("options.steps = 10\noptions.recovery_cuts = {recovery_cuts}");
+        let spec = format!("setup = 'imx6-mx30lf2g18ac'\nmeasure = 'powercut'\n{options}");
+        let results = swept(&format!("{spec}\n[space]\noptions.cuts = [2]\n"));
+        let csv = String::from_utf8(written(&results, Format::Csv)).unwrap();
+        let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+        let column = rows[0].iter().position(|name| *name == "cuts").unwrap();
+        rows[1][column].parse::<f64>().unwrap()
+    };
+    assert_eq!([0, 1].map(all), [2.0, 6.0]);
 }
 
 /// TOML parses keys with dots as tables.

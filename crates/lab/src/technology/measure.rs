@@ -447,9 +447,9 @@ fn fill_life(
             return Ok(());
         }
     };
-    // For a card that is smaller than the trace, the number of blocks is scaled.
+    // For a card that is smaller than the trace, the number of blocks is scaled. An enhanced area keeps its own.
     let blocks = |card: &LoadedCard| flash_blocks(&card.spec, card.spec.capacity_bytes) as f64;
-    let share = blocks(card) / blocks(&large);
+    let share = if worn.is_enhanced { 1.0 } else { blocks(card) / blocks(&large) };
     let per_byte = trace.written_per_byte(card.spec.au_bytes)?;
     candidate.figures.life_years = Some(worn.rated_years * share / per_byte.unwrap_or(1.0));
     candidate.remarks.push(match per_byte {

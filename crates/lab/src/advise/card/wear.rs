@@ -105,10 +105,14 @@ pub(super) fn life_point(
     let spec = &model.spec;
     let amplification = steady_amplification(lives);
     let blocks = flash_blocks(spec, known.capacity_bytes);
-    let cycles = spec.wear.endurance_cycles;
     let used = known.life_used_percent.as_ref();
     let left = used.map_or(1.0, |used| (100 - used.value.min(100)) as f64 / 100.0);
-    let new_bytes = life_bytes(spec, known.capacity_bytes, amplification);
+    let has_area = spec.enhanced.bytes > 0;
+    // Blocks of an enhanced area do not share their wear with the others, and the trace decides which of them it writes.
+    let new_bytes = match has_area {
+        true => geometric_mean(lives.iter().map(|life| life.rated_bytes)),
+        false => life_bytes(spec, known.capacity_bytes, amplification),
+    };
     let bytes = new_bytes * left;
     let level = if spec.wear.static_difference > 0 {
         "with static wear levelling"
@@ -140,20 +144,37 @@ pub(super) fn life_point(
             new_bytes / 1e12
         ));
     }
-    point
-    .rests_on(format!("{cycles} {whose}"))
-    .rests_on(format!(
-        "{} of flash, {} spare blocks included",
-        size(blocks * spec.au_bytes),
-        spec.spare_blocks
-    ))
-    .rests_on(format!(
+    point = match has_area {
+        true => lives.iter().fold(point, |point, life| point.rests_on(first_worn(life))).rests_on(format!(
+            "{} of flash, of which {} blocks hold one bit per cell for good",
+            size(blocks * spec.au_bytes),
+            spec.enhanced_blocks()
+        )),
+        false => point.rests_on(format!("{} {whose}", spec.wear.endurance_cycles)).rests_on(format!(
+            "{} of flash, {} spare blocks included",
+            size(blocks * spec.au_bytes),
+            spec.spare_blocks
+        )),
+    };
+    point.rests_on(format!(
         "{amplification:.2} erased bytes of flash for each byte written, in the steady state of a used card: the geometric mean over the workloads"
     ))
     .unless(match spec.mapping {
         Mapping::Page => "the card is full: garbage collection multiplies the writes",
         _ => "programs write in more places at once than allocation units are open: each closes one and copies it",
     })
+}
+
+/// Blocks that a workload wears out first, beside an enhanced area or in it.
+fn first_worn(life: &CardLife) -> String {
+    let place = if life.is_enhanced { "of" } else { "outside" };
+    format!(
+        "{}: {} until the {} rated cycles of the {} blocks {place} the enhanced area",
+        life.trace,
+        life::terabytes(life.rated_bytes),
+        life.endurance_cycles,
+        life.wearing_blocks
+    )
 }
 
 /// Most requests of the run from which the wear of a workload follows.
@@ -179,14 +200,22 @@ pub(super) fn lives(model: &LoadedCard, fs: BlockFs, wanted: &AdviceOptions) -> 
 
 /// Erased bytes of flash for each byte that the host writes: the geometric mean over the workloads.
 fn steady_amplification(lives: &[CardLife]) -> f64 {
-    let logs = lives.iter().map(|life| libm::log(life.erased_per_written.max(0.01)));
-    libm::exp(logs.sum::<f64>() / lives.len().max(1) as f64)
+    geometric_mean(lives.iter().map(|life| life.erased_per_written.max(0.01)))
 }
 
-/// The card at the size that the traces need, with the share of spare blocks that it has.
+fn geometric_mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len().max(1) as f64;
+    libm::exp(values.map(libm::log).sum::<f64>() / count)
+}
+
+/// The card at the size that the traces need, with the share of spare blocks that it has. A card with an enhanced area keeps its size: the
+/// area has a part of the traces' sectors, and blocks that they do not share with the rest.
 fn as_small_as_the_traces(model: &LoadedCard) -> LoadedCard {
     let mut card = at_least_the_traces(model.clone());
     let spec = &mut card.spec;
+    if spec.enhanced.bytes > 0 {
+        return card;
+    }
     let small = capacity_bytes_min(spec.au_bytes).next_multiple_of(spec.au_bytes.max(1));
     if spec.capacity_bytes > small {
         let extra = spec.blocks_to_spare() as f64 * small as f64 / spec.capacity_bytes as f64;
@@ -194,4 +223,59 @@ fn as_small_as_the_traces(model: &LoadedCard) -> LoadedCard {
         spec.spare_blocks = spec.needed_spare_blocks() as u32 + spec.bad_blocks + extra.ceil() as u32;
     }
     card
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::card::load;
+    use floatgate_config::{Library, Override};
+
+    fn card(name: &str, sets: &[&str]) -> LoadedCard {
+        load(&Library::built_in(), name, &Override::parse_all(sets).unwrap()).unwrap()
+    }
+
+    /// The card of the replays is possible for each size of the enhanced area, also of one that is larger than the traces.
+    #[test]
+    fn a_card_of_the_replays_is_possible() {
+        for name in ["emmc-16g", "a2-128g", "samsung-evo-16g", "cheap-class-10"] {
+            as_small_as_the_traces(&card(name, &[])).spec.check().unwrap();
+        }
+        for area in ["8MiB", "2GiB", "3456MiB", "7456MiB"] {
+            let set = format!("card.enhanced.bytes={area}");
+            for sets in [vec![&*set], vec![&*set, "card.capacity_bytes=15GiB"]] {
+                as_small_as_the_traces(&card("emmc-16g", &sets)).spec.check().unwrap();
+            }
+        }
+        let small = card("emmc-16g", &["card.capacity_bytes=2GiB", "card.enhanced.bytes=1GiB"]);
+        as_small_as_the_traces(&small).spec.check().unwrap();
+    }
+
+    /// Blocks of the enhanced area that wear out first end the life, as in `life`.
+    #[test]
+    fn a_life_is_that_of_the_blocks_which_wear_out_first() {
+        let chosen = crate::card::shipped::traces().into_iter().filter(|t| t.name() == "f2fs-create");
+        let wanted = AdviceOptions {
+            traces: chosen.collect(),
+            state: CardState::Empty,
+            needs: Vec::new(),
+            write_bytes_per_day: 1 << 30,
+            seed: 0,
+        };
+        let point = |sets: &[&str]| {
+            let card = card("emmc-16g", sets);
+            let lives = lives(&card, BlockFs::F2fs, &wanted).unwrap();
+            let known = DeviceFacts::of_card("emmc-16g", &card);
+            let point = life_point(&known, (BlockFs::F2fs, &lives), &card, true, &wanted);
+            (point, lives)
+        };
+        let area = "card.enhanced.bytes=2GiB";
+        let (short, lives) = point(&[area, "card.enhanced.endurance_cycles=100"]);
+        let told = life::terabytes(lives[0].rated_bytes);
+        assert!(lives[0].is_enhanced && short.advice.contains(&format!("about {told} can")), "{short:?}");
+        let reason = "until the 100 rated cycles of the 548 blocks of the enhanced area";
+        assert!(short.rests_on.iter().any(|line| line.contains(reason)), "{short:?}");
+        let (plain, _) = point(&[]);
+        assert!(plain.rests_on.iter().any(|line| line == "1000 rated cycles of this card"), "{plain:?}");
+    }
 }

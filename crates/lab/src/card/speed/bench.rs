@@ -2,9 +2,10 @@
 
 use super::{
     AlignmentRow, CardSpeedOptions, CardTest, IN_ORDER_REQUESTS, Latencies, OPEN_AUS_MAX, OpenAuRow,
-    REQUEST_BYTES_MAX, SEQUENTIAL_SECTORS, STEADY, STEADY_BYTES_MAX, UNITS_MIN, failed,
+    REQUEST_BYTES_MAX, SEQUENTIAL_SECTORS, STEADY, STEADY_BYTES_MAX, UNITS_MIN,
 };
 use crate::Error;
+use crate::card::serve::failed;
 use crate::card::state::{CardState, History, StandIn};
 use floatgate_card::{Card, CardOptions, CardSpec, CardStats, Fake, HostSpec, RequestLimits};
 use floatgate_mtd::random::Random;
@@ -92,7 +93,8 @@ impl Bench {
             dropped: 0,
         };
         bench.card.device_mut().set_host(HostSpec::default());
-        state.reach(&mut bench.card, *history, &mut bench.chance, progress).map_err(failed)?;
+        let reached = state.reach(&mut bench.card, *history, &mut bench.chance, progress);
+        reached.map_err(|error| bench.failed(error))?;
         bench.card.device_mut().set_host(spec.host);
         bench.card.device_mut().share_map();
         Ok(bench)
@@ -106,6 +108,11 @@ impl Bench {
 
     pub(super) fn now(&self) -> Instant {
         self.card.device().now()
+    }
+
+    /// The failure of the card, with the key that prevents it.
+    pub(super) fn failed(&self, error: BlockError) -> Error {
+        failed(&self.card, error)
     }
 
     pub(super) fn write(&mut self, lba: u64, bytes: u64) -> Result<u64, BlockError> {
@@ -332,11 +339,11 @@ impl Bench {
     pub(super) fn power_on_us(&mut self, whole: &CardSpec) -> Result<f64, Error> {
         let own_bytes = self.card.device().capacity() * SECTOR_BYTES as u64;
         if own_bytes == whole.capacity_bytes {
-            return self.lose_power().map_err(failed);
+            return self.lose_power().map_err(|error| self.failed(error));
         }
         let filled = StandIn { spec: whole.clone(), history: History::of(whole).in_order() };
         let mut bench = Self::of(&filled, whole, self.state, &self.options, &|_| ())?;
-        bench.lose_power().map_err(failed)
+        bench.lose_power().map_err(|error| bench.failed(error))
     }
 
     /// Takes power away in the middle of writes. Returns the time in us until the card is ready again.

@@ -15,7 +15,7 @@ use crate::interval::Interval;
 use crate::progress::{Listener, Progress};
 use bench::{Bench, Pattern};
 use floatgate_card::{BusMode, CardSpec, Mapping};
-use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, SECTOR_BYTES};
+use floatgate_mtd::{BlockDevice, SECTOR_BYTES, size};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -146,7 +146,7 @@ pub fn measure(
     let tested = || progress(Progress::Done(steps_of_test));
     let of_state = |state: &CardState| {
         let bench = Bench::new(&card.spec, *state, options, &done)?;
-        let tests = bench.run_all(&tested).map_err(failed)?;
+        let tests = bench.run_all(&tested).map_err(|error| bench.failed(error))?;
         // The full card alone is needed again.
         Ok((tests, Some(bench).filter(|_| *state == CardState::Full)))
     };
@@ -156,8 +156,8 @@ pub fn measure(
     let (tests, last) = (tests.concat(), benches.into_iter().flatten().next());
     let (mut open_au_rows, mut alignment_rows, mut power_on_us) = (Vec::new(), Vec::new(), 0.0);
     if let Some(mut bench) = last {
-        alignment_rows = bench.alignments().map_err(failed)?;
-        open_au_rows = bench.open_aus().map_err(failed)?;
+        alignment_rows = bench.alignments().map_err(|error| bench.failed(error))?;
+        open_au_rows = bench.open_aus().map_err(|error| bench.failed(error))?;
         power_on_us = bench.power_on_us(&card.spec)?;
     }
     let spreads = Spreads::read()?;
@@ -221,7 +221,8 @@ pub(crate) fn thin_spare(spec: &CardSpec, original: &CardSpec) -> Option<String>
 /// A card that fails, as a worn one does.
 pub fn alignments(card: &LoadedCard, seed: u64) -> Result<Vec<AlignmentRow>, Error> {
     let options = CardSpeedOptions { requests: 1, sizes: Vec::new(), seed };
-    Bench::new(&card.spec, CardState::Full, &options, &|_| ())?.alignments().map_err(failed)
+    let mut bench = Bench::new(&card.spec, CardState::Full, &options, &|_| ())?;
+    bench.alignments().map_err(|error| bench.failed(error))
 }
 
 /// Speeds in order of a card that nothing was written to, MB/s: reads, and writes as many as a probe has.
@@ -231,7 +232,8 @@ pub fn alignments(card: &LoadedCard, seed: u64) -> Result<Vec<AlignmentRow>, Err
 pub(crate) fn in_order_mb_s(spec: &CardSpec) -> Result<[f64; 2], Error> {
     let mut bench = Bench::in_order(spec, CardState::Empty, 0)?;
     let mut mb_s = |pattern| {
-        bench.window(pattern, 0, u64::from(IN_ORDER_REQUESTS)).map(|test| test.mb_s).map_err(failed)
+        let window = bench.window(pattern, 0, u64::from(IN_ORDER_REQUESTS));
+        window.map(|test| test.mb_s).map_err(|error| bench.failed(error))
     };
     let writes = mb_s(IN_ORDER_WRITES)?;
     Ok([mb_s(IN_ORDER_READS)?, writes])
@@ -246,10 +248,10 @@ pub(crate) fn file_in_order_mb_s(spec: &CardSpec, seed: u64) -> Result<f64, Erro
     let (start, sectors) = (bench.now(), FILE_REQUEST_BYTES / SECTOR_BYTES as u64);
     let first = bench.sequential_start();
     for request in 0..LONG_FILE_BYTES / FILE_REQUEST_BYTES {
-        bench.write(first + request * sectors, FILE_REQUEST_BYTES).map_err(failed)?;
+        bench.write(first + request * sectors, FILE_REQUEST_BYTES).map_err(|error| bench.failed(error))?;
     }
     let now = bench.now();
-    let end = bench.card.flush(now).map_err(failed)?;
+    let end = bench.card.flush(now).map_err(|error| bench.failed(error))?;
     Ok(LONG_FILE_BYTES as f64 / end.since(start).as_us_f64())
 }
 
@@ -273,7 +275,10 @@ pub(crate) fn essentials(spec: &CardSpec, state: CardState, seed: u64) -> Result
     let Some(&bytes) = options.sizes.last() else {
         return Err(Error::request("the card is too small for requests", "name a larger card"));
     };
-    let of = |is_write| bench.on_a_copy(Pattern { is_write, is_random: false, bytes }).map_err(failed);
+    let of = |is_write| {
+        let test = bench.on_a_copy(Pattern { is_write, is_random: false, bytes });
+        test.map_err(|error| bench.failed(error))
+    };
     let (read, write) = (of(false)?, of(true)?);
     let power_on_us = bench.power_on_us(spec)?;
     let spreads = Spreads::read()?;
@@ -328,15 +333,16 @@ pub fn random_in_file_mb_s(spec: &CardSpec, seed: u64) -> Result<[f64; 2], Error
     let first = bench.sequential_start();
     let file = first..first + FILE_BYTES / SECTOR_BYTES as u64;
     for lba in file.clone().step_by((FILE_REQUEST_BYTES / SECTOR_BYTES as u64) as usize) {
-        bench.write(lba, FILE_REQUEST_BYTES).map_err(failed)?;
+        bench.write(lba, FILE_REQUEST_BYTES).map_err(|error| bench.failed(error))?;
     }
-    let mut test = |is_write, requests: u64| -> Result<f64, BlockError> {
+    let mut test = |is_write, requests: u64| -> Result<f64, Error> {
         let pattern = Pattern { is_write, is_random: true, bytes: RECORD_BYTES };
-        let latencies = bench.random(pattern, file.clone(), requests)?;
+        let latencies = bench.random(pattern, file.clone(), requests);
+        let latencies = latencies.map_err(|error| bench.failed(error))?;
         let seconds = latencies.iter().sum::<u64>() as f64 / 1e9;
         Ok((requests * RECORD_BYTES) as f64 / seconds.max(1e-9) / 1e6)
     };
-    Ok([test(false, 1000).map_err(failed)?, test(true, 6000).map_err(failed)?])
+    Ok([test(false, 1000)?, test(true, 6000)?])
 }
 
 impl CardSpeedOptions {
@@ -345,7 +351,11 @@ impl CardSpeedOptions {
     /// # Errors
     /// Sizes that are no requests to it.
     fn of_card(&self, spec: &CardSpec) -> Result<Self, Error> {
-        let most = REQUEST_BYTES_MAX.min(spec.capacity_bytes / 2);
+        let half = spec.capacity_bytes / 2;
+        let (most, limit) = match half < REQUEST_BYTES_MAX {
+            true => (half, "half of the card"),
+            false => (REQUEST_BYTES_MAX, "a host asks for no more at once"),
+        };
         let is_request = |size: &u64| size.is_multiple_of(SECTOR_BYTES as u64) && (1..=most).contains(size);
         let mut own = self.clone();
         if own.sizes == SIZES {
@@ -356,9 +366,7 @@ impl CardSpeedOptions {
             None if !own.sizes.is_empty() => Ok(own),
             Some(size) => Err(Error::request(
                 format!("{size} bytes are no request to this card"),
-                format!(
-                    "sizes are multiples of {SECTOR_BYTES} bytes, up to {most} bytes, which is half of the card"
-                ),
+                format!("sizes are multiples of {SECTOR_BYTES} bytes, up to {}: {limit}", size::text(most)),
             )),
             None => Err(Error::request(
                 format!("a card of {} bytes is too small for requests of 4 KiB", spec.capacity_bytes),
@@ -366,14 +374,6 @@ impl CardSpeedOptions {
             )),
         }
     }
-}
-
-fn failed(error: BlockError) -> Error {
-    let help = match error.kind {
-        BlockErrorKind::PowerLost => "raise `card.power.limit_ua`, or set `card.power.overload` to \"stall\"",
-        _ => "raise `card.wear.endurance_cycles`, or ask for fewer requests",
-    };
-    Error::request(format!("the card fails: {error}"), help)
 }
 
 #[cfg(test)]
@@ -481,7 +481,15 @@ mod tests {
         let small = spec("a1-32g", &["card.capacity_bytes=1MiB"]);
         let own = CardSpeedOptions::default().of_card(&small).unwrap();
         assert_eq!(own.sizes, SIZES[..3]);
-        let asked = CardSpeedOptions { sizes: vec![1 << 20], ..own };
-        assert!(asked.of_card(&small).unwrap_err().to_string().contains("1048576 bytes are no request"));
+        let asked = CardSpeedOptions { sizes: Vec::new(), ..own };
+        let refused = |card: &CardSpec, bytes: u64| {
+            let asked = CardSpeedOptions { sizes: vec![bytes], ..asked.clone() };
+            let error = asked.of_card(card).unwrap_err();
+            format!("{error} {}", error.help().map(|help| help.to_string()).unwrap_or_default())
+        };
+        let told = refused(&small, 1 << 20);
+        assert!(told.contains("1048576 bytes are no request") && told.contains("512 KiB: half of"), "{told}");
+        let told = refused(&spec("a1-32g", &[]), 8 << 20);
+        assert!(told.contains("up to 4 MiB: a host") && !told.contains("half"), "{told}");
     }
 }

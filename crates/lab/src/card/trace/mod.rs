@@ -109,7 +109,7 @@ pub enum TraceFault {
     /// The file does not begin like any known format.
     #[error("no trace in a known format")]
     Unknown,
-    /// There is nothing in it.
+    /// There is nothing in it, or no request.
     #[error("the trace is empty")]
     Empty,
     /// It is packed.
@@ -281,7 +281,10 @@ impl<R: BufRead> Iterator for Reader<R> {
         };
         let has_events = matches!(self.format, Source::Blkparse(_) | Source::Blktrace(_));
         let next = match next {
-            Ok(None) if has_events && self.is_empty => Err(TraceFault::NoIssue.at(TracePosition::Offset(0))),
+            Ok(None) if self.is_empty => {
+                let fault = if has_events { TraceFault::NoIssue } else { TraceFault::Empty };
+                Err(fault.at(TracePosition::Offset(0)))
+            }
             next => next,
         };
         self.has_failed = next.is_err();
