@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use floatgate_stack::fs;
 use floatgate_stack::fs::Timestamp;
+use floatgate_stack::fscrypt::Keys;
 use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::ubifs::compress::Effort;
 use fuser::{Config, Session, SessionACL};
@@ -38,6 +39,8 @@ use shared::{Served, Worker};
 pub struct MountSetup {
     /// Selection of the filesystem.
     pub selection: Selection,
+    /// For reading: keys of encrypted files.
+    pub keys: Option<Keys>,
     /// Changes go to the image; otherwise it stays as it is.
     pub writable: bool,
     /// For writing: one that was not unmounted is recovered first; otherwise it is refused.
@@ -138,6 +141,10 @@ fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock, Vec<Loss>), Mo
     let lock = Lock::new(path, setup.writable).map_err(ImageError::from)?;
     let lebs = lebs(path, setup)?;
     let image = Image::open_sized(path, access, &setup.selection)?.with_lebs(lebs);
+    let image = match setup.keys.clone().filter(|_| !setup.writable) {
+        Some(keys) => image.with_keys(keys),
+        None => image,
+    };
     let recover = setup.recover || !setup.writable;
     let behaviour = Behaviour { effort: Effort::Fast, ..Behaviour::default() };
     let paths = Paths::before(&image, &image.choose(&setup.selection)?, recover && setup.writable)?;
