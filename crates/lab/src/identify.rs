@@ -15,6 +15,9 @@ const LINE_MAX: usize = 1024;
 /// Maximum number of devices in a log.
 const MAX_DEVICES: usize = 64;
 
+/// Revision of EXT_CSD from which the year of an MMC counts from 2013 up to its code for 2025 (JESD84-B51, 7.2.7).
+const EXT_CSD_OF_LATE_YEARS: u8 = 5;
+
 /// Devices described in an input.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Identified {
@@ -244,8 +247,7 @@ fn of_register(text: &str) -> Option<Device> {
     let kind = if is_text(1..8) { CardType::Sd } else { CardType::Mmc };
     if is_text(3..8) {
         let cid = Cid::parse(&bytes, kind);
-        let notes =
-            vec![format!("made in {}-{:02}, serial number {:#010x}", cid.year, cid.month, cid.serial)];
+        let notes = vec![format!("made in {}, serial number {:#010x}", made(&cid, kind), cid.serial)];
         return Some(Device {
             source: if kind == CardType::Sd { "CID of an SD card" } else { "CID of an eMMC" }.to_owned(),
             id: Some(format!("{:02x}", cid.manufacturer_id)),
@@ -259,6 +261,16 @@ fn of_register(text: &str) -> Option<Device> {
     let kind = if matches!(bytes[0], 0 | 0x40 | 0x80) { CardType::Sd } else { CardType::Mmc };
     let csd = Csd::parse(&bytes, kind).ok()?;
     Some(Device { source: "CSD".to_owned(), size_bytes: csd.capacity_bytes, ..Device::default() })
+}
+
+/// Month of manufacture. The CID of an MMC alone leaves two: the revision of its EXT_CSD tells the range of years (Linux: `mmc_decode_cid`).
+fn made(cid: &Cid, kind: CardType) -> String {
+    let month = |cid: &Cid| format!("{}-{:02}", cid.year, cid.month);
+    let (early, late) = (month(cid), month(&cid.of_revision(EXT_CSD_OF_LATE_YEARS)));
+    match kind {
+        CardType::Mmc if early != late => format!("{early} or {late}"),
+        _ => early,
+    }
 }
 
 /// Parts to search.
@@ -645,6 +657,13 @@ mod tests {
         // CID of a SanDisk SU04G, as in sysfs.
         let identified = identify(b"035344535530344780a3c5d1e600d7a3\n");
         assert_eq!(identified.devices[0].name.as_deref(), Some("SU04G"));
+        assert_eq!(identified.devices[0].notes, ["made in 2013-07, serial number 0xa3c5d1e6"]);
+        // The CID of an eMMC leaves two years, but for the last three of its first range.
+        for (years, made) in [("65", "2002-06 or 2018-06"), ("6d", "2010-06")] {
+            let identified = identify(format!("110145454d4d4331361000000001{years}05").as_bytes());
+            let note = &identified.devices[0].notes[0];
+            assert_eq!(*note, format!("made in {made}, serial number 0x00000001"));
+        }
     }
 
     #[test]
