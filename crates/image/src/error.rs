@@ -142,9 +142,14 @@ pub enum ImageError {
     /// Something that is done with JFFS2 only.
     #[error("the image is no JFFS2, and {0} is there for JFFS2 only")]
     NotJffs2(&'static str),
-    /// Something that is not done with a filesystem that is only read.
-    #[error("the image is {0}, which is read and not changed, and has no nodes to show")]
-    OnlyRead(&'static str),
+    /// Something that is not done with a filesystem that has no live implementation here.
+    #[error("the image is {kind}, {lack}")]
+    OnlyRead {
+        /// Name of the format.
+        kind: &'static str,
+        /// The thing that is not done.
+        lack: TreeLack,
+    },
     /// The filesystem is not as it should be.
     #[error("UBIFS: {0}")]
     Ubifs(#[from] ubifs::Error),
@@ -246,6 +251,26 @@ pub enum LebsOnly {
     /// Nodes of an area of UBIFS.
     #[error("an area")]
     Area,
+}
+
+/// Something that is not done with a filesystem that has no live implementation here. A LittleFS can be changed, because it is written anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TreeLack {
+    /// Changes of its files.
+    #[error("which is read and not changed")]
+    Changes,
+    /// A repair of damage.
+    #[error("which is not repaired")]
+    Repair,
+    /// Nodes with their fields.
+    #[error("which has no nodes to show")]
+    Nodes,
+    /// Files as they were earlier.
+    #[error("of which no earlier moments are read")]
+    Moments,
+    /// LEBs, and volumes of them.
+    #[error("which has no LEBs")]
+    Lebs,
 }
 
 impl ImageError {

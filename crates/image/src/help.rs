@@ -8,7 +8,7 @@ use crate::build::BuildError;
 use crate::ecc::{CodeError, EccError};
 use crate::edit::EditError;
 use crate::env::EnvError;
-use crate::error::{ImageError, LebsOnly};
+use crate::error::{ImageError, LebsOnly, TreeLack};
 use crate::extract::target::ExtractError;
 use crate::format::magic::OtherFormat;
 use crate::image::Growth;
@@ -182,8 +182,11 @@ impl Help for ImageError {
                 advice! { ImageInfo, ", `ls`, `cat`, `stat`, `extract`, `check`, `diff`, `put` and `mount` work with a JFFS2; ", ImageBuild, " makes a UBIFS of what was extracted" }
             }
             Self::UnknownEraseblocks => advice! { PebSize, " states it" },
-            Self::OnlyRead(_) => {
-                advice! { ImageInfo, ", `ls`, `cat`, `stat`, `extract`, `check`, `diff` and `mount` work with it; ", ImageBuild, " makes a UBIFS of what was extracted" }
+            Self::OnlyRead { lack: TreeLack::Repair, .. } => {
+                advice! { ImageExtract, " saves what can be read, and ", ImageBuild, " makes an image of it" }
+            }
+            Self::OnlyRead { .. } => {
+                advice! { ImageInfo, ", `ls`, `cat`, `stat`, `extract`, `check`, `diff` and `mount` work with it; ", ImageBuild, " makes an image of what was extracted" }
             }
             Self::NoFilesystem(volumes) => {
                 let name = volumes.first().map_or("NAME", |(name, _)| name.as_str());
@@ -295,6 +298,9 @@ impl Help for EditError {
                 advice! { "the image is unchanged; ", Grow, " gives the filesystem as many LEBs as the change needs, ", Lebs, " N a number of LEBs" }
             }
             Self::Image(error @ ImageError::NoEraseblocks { .. }) => error.help(),
+            Self::NoGrowth(_) => {
+                advice! { "the image is unchanged; remove something first, or build a larger one with ", ImageBuild }
+            }
             Self::Image(_) if self.wants_room() => {
                 advice! { "the image is unchanged; if its filesystem is only too small to be mounted for writing, let it grow with ", Grow, " or ", Lebs, " N" }
             }
@@ -435,7 +441,10 @@ impl Help for EccError {
             Self::PartOfPage { .. } => {
                 advice! { "fill the last page with FFh bytes, as `ecc encode` did before it computed the OOB" }
             }
-            Self::AllErased => advice! { "give the code with ", Code },
+            Self::AllErased | Self::TooLittle => advice! { "give the code with ", Code },
+            Self::SameChip { .. } => {
+                advice! { "name the dump of the other chip; ", shell("floatgate ecc merge"), " merges dumps of one chip" }
+            }
             Self::Read { .. } => advice! { "name a file that can be read" },
             Self::Write { .. } => {
                 advice! { "name a file in a folder that you can write to, with room for it" }

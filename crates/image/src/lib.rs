@@ -94,7 +94,7 @@ pub mod words;
 pub mod write_back;
 mod yaffs;
 
-pub use error::{ImageError, LebsOnly};
+pub use error::{ImageError, LebsOnly, TreeLack};
 pub use file_row::FileRow;
 pub use format::ubi::fit::TargetFlash;
 pub use oob::{Corrected, CorrectedRegion, RegionOutcome};

@@ -276,7 +276,7 @@ fn find_regions(geometry: &PageGeometry, file: &File, start: u64) -> Result<Regi
     let dump = Dump { pages: &mut input, apart: None };
     match ecc::sample(geometry, dump, &mut |_| {}) {
         Ok(sample) => Ok(ecc::detect(geometry, None, &sample).regions),
-        Err(EccError::AllErased) => Ok(Regions::one(RegionEcc::None)),
+        Err(EccError::AllErased | EccError::TooLittle) => Ok(Regions::one(RegionEcc::None)),
         Err(error) => Err(error.into()),
     }
 }

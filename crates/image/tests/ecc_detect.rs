@@ -216,6 +216,11 @@ fn seeds_do_not_matter() {
 fn an_erased_dump_shows_no_code() {
     let geometry = geometry(2048, 64);
     assert!(matches!(detected(&geometry, &vec![0xFF; 10 * 2112]), Err(EccError::AllErased)));
+    // A page of zeros, and one with a single byte.
+    let single = [&[b'x'][..], &[0xFF; 2111]].concat();
+    for page in [&[0; 2112][..], &single] {
+        assert!(matches!(detected(&geometry, page), Err(EccError::TooLittle)));
+    }
     assert!(matches!(detected(&geometry, &[]), Err(EccError::Empty)));
     assert!(matches!(detected(&geometry, &[0; 100]), Err(EccError::Short { bytes: 100, page_bytes: 2112 })));
 }

@@ -121,6 +121,19 @@ fn dumps_that_tell_no_order_are_refused() {
     let one = image[2 * BLOCK..3 * BLOCK].to_vec();
     let again = found(&[one.clone(), one], None);
     assert!(matches!(again, Err(EccError::NoOrder { .. })), "{:?}", again.map(|(order, _)| order));
+    // Two dumps of one chip, and halves of which one is whole alone and the other is not.
+    for unit in [1, 2048, BLOCK] {
+        let [one, _] = split(&image, unit);
+        let again = found(&[one.clone(), one], None);
+        assert!(
+            matches!(again, Err(EccError::SameChip { .. })),
+            "{unit}: {:?}",
+            again.map(|(order, _)| order)
+        );
+    }
+    let [[whole, _], [_, halved]] = [BLOCK, 2048].map(|unit| split(&image, unit));
+    let mixed = found(&[whole, halved], None);
+    assert!(matches!(mixed, Err(EccError::NoOrder { .. })), "{:?}", mixed.map(|(order, _)| order));
 }
 
 #[test]

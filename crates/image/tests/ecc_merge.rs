@@ -144,3 +144,39 @@ fn dumps_of_other_layouts_are_refused() {
     assert!(refused.contains("layout front") && refused.contains("layout large-page"), "{refused}");
     assert!(required(&worn(&clean, 4, 3)).is_ok() && required(&worn(&clean, 4, 80)).is_ok());
 }
+
+/// A page that is erased in one dump and damaged in the other: neither the order of the dumps nor the page's place changes what is counted.
+#[test]
+fn the_order_of_dumps_changes_nothing() {
+    const PAGE: usize = 2112;
+    for layout in ["large-page", "front"] {
+        let scheme = scheme(layout);
+        let (_, clean) = written(&scheme);
+        let change = |at: usize, how: &dyn Fn(&mut [u8])| {
+            let mut dump = clean.clone();
+            how(&mut dump[at * PAGE..(at + 1) * PAGE]);
+            dump
+        };
+        let damage = |page: &mut [u8]| page.iter_mut().take(60).for_each(|byte| *byte ^= 0x5A);
+        let erase = |page: &mut [u8]| page.fill(0xFF);
+        // Pages 3 and 4 are erased; page 7 and 8 have data.
+        for (one, other) in [(change(3, &damage), change(4, &damage)), (change(7, &erase), change(8, &erase))]
+        {
+            let dumps = [one, other];
+            let (report, out) = merged(&under(&scheme), &dumps).unwrap();
+            let [one, other] = dumps;
+            let (turned, again) = merged(&under(&scheme), &[other, one]).unwrap();
+            assert!(out == clean && again == clean, "{layout}: {report:?}");
+            assert_eq!(report.steps, turned.steps, "{layout}");
+            assert_eq!(report.dumps[0], turned.dumps[1], "{layout}");
+            let [one, other] = [0, 1].map(|at| report.dumps[at].uncorrectable_alone);
+            assert_eq!(one, other, "{layout}");
+        }
+        let (report, _) = merged(&under(&scheme), &[change(3, &damage), clean.clone()]).unwrap();
+        assert_eq!(
+            report.dumps.iter().map(|dump| dump.uncorrectable_alone).collect::<Vec<_>>(),
+            [1, 0],
+            "{layout}"
+        );
+    }
+}

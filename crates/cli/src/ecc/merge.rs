@@ -130,16 +130,26 @@ impl Args {
             ))));
         }
         // A worn dump may show no code where another dump shows one.
-        let mut regions = Regions::one(RegionEcc::None);
+        let (mut regions, mut untold, mut is_told) = (Regions::one(RegionEcc::None), None, false);
         for (source, path) in sources.iter().zip(&self.files) {
             let mut input = source.open()?;
             let dump = Dump { pages: &mut input.reader, apart: None };
             let sample = ecc::sample(geometry, dump, &mut |_| ());
-            let sample = sample.map_err(|error| files::failure(path, &error))?;
+            let sample = match sample {
+                Err(error @ (EccError::AllErased | EccError::TooLittle)) => {
+                    untold.get_or_insert(files::failure(path, &error));
+                    continue;
+                }
+                sample => sample.map_err(|error| files::failure(path, &error))?,
+            };
+            is_told = true;
             regions = ecc::detect(geometry, None, &sample).regions;
             if regions.schemes().next().is_some() {
                 break;
             }
+        }
+        if let Some(failure) = untold.filter(|_| !is_told) {
+            return Err(failure);
         }
         // A vote can correct the errors that hide the code in each dump.
         if regions.schemes().next().is_none() && sources.len() > 2 {

@@ -156,19 +156,22 @@ fn worn(c: &Candidate) -> String {
 }
 
 pub(super) fn detected(detection: &Detection, kind: Option<Kind>) -> String {
-    let tried = format!(
-        "{} codes and layouts tried on {} with data",
-        detection.tried,
-        grouped_count(detection.sampled_pages, "page")
-    );
+    let pages = grouped_count(detection.sampled_pages, "page");
+    let tried = match detection.tried {
+        0 => format!("the OOB of {pages} with data holds no ECC bytes"),
+        tried => format!("{tried} codes and layouts tried on {pages} with data"),
+    };
     if detection.found().is_none() {
         // Data without OOB was split into pages at the wrong positions, so the best code has no meaning.
         if kind == Some(Kind::DataOnly) && detection.worn().is_none() {
             return format!("no code fits: {tried}");
         }
+        let nearest = match &*detection.candidates {
+            [] => String::new(),
+            nearest => format!("\n\n{}", candidates(nearest)),
+        };
         return format!(
-            "no code fits: {tried}\n\n{}\n\n{}",
-            candidates(&detection.candidates),
+            "no code fits: {tried}{nearest}\n\n{}",
             detection.worn().map_or_else(|| UNFIT.to_owned(), worn)
         );
     }

@@ -98,7 +98,7 @@ pub(crate) struct Args {
     summaries: bool,
 
     /// Size of the image, bytes. The free part is erased, with clean markers in a JFFS2 on NOR [default: the size that the files need;
-    /// LittleFS and SPIFFS need the size of their partition]
+    /// LittleFS and SPIFFS fill --partition]
     #[arg(long, value_name = "BYTES", value_parser = sizes::bytes, help_heading = "JFFS2, YAFFS2, LittleFS and SPIFFS")]
     pad: Option<u64>,
 
@@ -283,16 +283,39 @@ impl Args {
 
     /// Size of an image that fills its partition.
     fn whole(&self) -> Result<u64, Failure> {
-        self.pad.ok_or_else(|| {
-            Failure::new(
+        match (self.pad, self.flash.partition()) {
+            (Some(pad), Some(partition)) if pad != partition => Err(Failure::new(
+                "--pad and --partition differ, and LittleFS and SPIFFS fill their partition",
+                "give one of them",
+            )),
+            (Some(bytes), _) | (None, Some(bytes)) => Ok(bytes),
+            (None, None) => Err(Failure::new(
                 "the size of the image is not known: LittleFS and SPIFFS fill their partition",
                 "give the bytes of the partition with --pad",
-            )
-        })
+            )),
+        }
+    }
+
+    /// Refuses a partition alone where it says nothing without its chip. A LittleFS or SPIFFS fills it.
+    fn check_partition(&self) -> Result<(), Failure> {
+        const CHIP: &str = "--part NAME (`floatgate list parts` lists them) or --setup NAME";
+        let help = match self.format {
+            _ if !self.flash.is_partition_alone() => return Ok(()),
+            Format::Jffs2 => format!("give the size of the image with --pad, or add {CHIP}"),
+            Format::Yaffs2 => format!("leave it out, or add {CHIP}"),
+            // The sizes of flash have their own reason.
+            Format::Ubi | Format::Ubifs | Format::Littlefs | Format::Spiffs => return Ok(()),
+        };
+        Err(Failure::new("--partition is a part of a chip, and no chip is named", help))
     }
 
     fn options(&self) -> Result<BuildOptions, Failure> {
         self.check_format()?;
+        self.check_partition()?;
+        let whole = match self.format {
+            Format::Littlefs | Format::Spiffs => self.whole()?,
+            _ => 0,
+        };
         let shape = match self.format {
             Format::Jffs2 => self.flash.shape_for_jffs2()?,
             Format::Ubi | Format::Ubifs | Format::Yaffs2 => self.flash.shape()?,
@@ -304,8 +327,8 @@ impl Args {
                 oob_bytes: self.oob_size.unwrap_or(shape.page_bytes / 32),
                 tags_at: self.tags_at.unwrap_or(2),
             })),
-            Format::Littlefs => Container::Tree(TreeOptions::Littlefs { bytes: self.whole()? }),
-            Format::Spiffs => Container::Tree(TreeOptions::Spiffs { bytes: self.whole()? }),
+            Format::Littlefs => Container::Tree(TreeOptions::Littlefs { bytes: whole }),
+            Format::Spiffs => Container::Tree(TreeOptions::Spiffs { bytes: whole }),
             Format::Ubifs => Container::None,
             Format::Jffs2 => Container::Jffs2(Jffs2Options {
                 big_endian: self.big_endian,

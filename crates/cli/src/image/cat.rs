@@ -50,7 +50,7 @@ fn file(args: &Args, path: &OsStr) -> Outcome {
     let mut fs = image
         .mount(&selection, true, Behaviour::default())
         .map_err(|error| super::failure(&args.image.image, &error))?;
-    let inode = fs.resolve(path.as_bytes()).map_err(|error| args.image.failed_at(path.as_bytes(), error))?;
+    let inode = args.image.resolve(&mut *fs, path.as_bytes())?;
     let mut out = Output::stdout()?;
     let mut chunk = vec![0; CHUNK];
     let mut at = 0;
@@ -69,6 +69,7 @@ fn file(args: &Args, path: &OsStr) -> Outcome {
 }
 
 fn raw(args: &Args) -> Outcome {
+    args.image.refuse_keys("the bytes of a volume are printed as they are stored")?;
     let image = args.image.open(Access::Read)?;
     let mut out = Output::stdout()?;
     let raw = read_raw(&image, &args.image.selection(), &mut out);

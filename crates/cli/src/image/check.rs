@@ -69,6 +69,7 @@ fn failed(path: &Path, error: &ImageError) -> Failure {
 }
 
 fn run_repair(args: &Args, out: &Path) -> Outcome {
+    args.image.refuse_keys("a repair moves encrypted files as they are stored")?;
     let report = repair(args.image.file()?, out, &args.image.selection());
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
     args.format.print(&args.image.origin(ResultKind::ImageRepair), &report, "losses", || {

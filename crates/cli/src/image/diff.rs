@@ -58,6 +58,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     pages: options::PageArgs,
 
+    #[command(flatten)]
+    keys: options::KeyArgs,
+
     /// Ignore times of change
     #[arg(long)]
     no_times: bool,
@@ -106,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         DiffError::First(error) => options::failure(&args.first, &error),
         DiffError::Second(error) => options::failure(&args.second, &error),
     };
-    let sides = [side(&args.first, &first)?, side(&args.second, &second)?];
+    let sides = [args.side(&args.first, &first)?, args.side(&args.second, &second)?];
     if args.raw && sides.iter().any(|side| matches!(side, Side::Files(_))) {
         return Err(Failure::new(
             "--raw: a directory or a tar has no UBI",
@@ -133,13 +136,21 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::from(report.status().code()))
 }
 
-fn side(path: &Path, selection: &Selection) -> Result<Side, Failure> {
-    if path.as_os_str() == "-" {
-        let image = options::read(path, selection.into())?;
-        return Ok(Side::Image(Box::new(image), selection.clone()));
+impl Args {
+    /// A side, whose encrypted files are read with the keys.
+    fn side(&self, path: &Path, selection: &Selection) -> Result<Side, Failure> {
+        if path.as_os_str() == "-" {
+            let image = self.keys.with_keys(options::read(path, selection.into())?)?;
+            return Ok(Side::Image(Box::new(image), selection.clone()));
+        }
+        let opened = Side::open(path, selection);
+        match opened.map_err(|error| Failure::new(format!("{}: {error}", path.display()), error.help()))? {
+            Side::Image(image, selection) => {
+                Ok(Side::Image(Box::new(self.keys.with_keys(*image)?), selection))
+            }
+            files @ Side::Files(_) => Ok(files),
+        }
     }
-    let opened = Side::open(path, selection);
-    opened.map_err(|error| Failure::new(format!("{}: {error}", path.display()), error.help()))
 }
 
 fn text(report: &DiffReport) -> String {

@@ -97,6 +97,7 @@ fn leb_and_byte(text: &str) -> Result<(u32, u32), String> {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    args.image.refuse_keys("nodes are printed as they are stored")?;
     let wanted = args.wanted()?;
     let image = args.image.open(Access::Read)?;
     let dumped = dump(&image, &args.image.selection(), &wanted);

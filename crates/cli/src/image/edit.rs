@@ -399,6 +399,7 @@ pub(super) fn now() -> Timestamp {
 
 impl EditArgs {
     fn run(&self, change: &Change<'_>) -> Outcome {
+        self.image.refuse_keys("encrypted files are not changed, and others need no key")?;
         let options = EditOptions {
             selection: self.image.selection(),
             recover: self.recover,
@@ -439,8 +440,8 @@ impl EditArgs {
 }
 
 pub(super) fn print_losses(losses: &[Loss]) {
-    for Loss { path, what } in losses.iter().take(LINES) {
-        terminal::print_note(&format!("not kept: {path}: {what}"));
+    for loss in losses.iter().take(LINES) {
+        terminal::print_note(&format!("not kept: {loss}"));
     }
     if losses.len() > LINES {
         terminal::print_note(&format!("and {} more: --json lists all", losses.len() - LINES));

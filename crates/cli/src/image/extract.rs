@@ -96,6 +96,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.all {
         return args.extract_all(to_stdout);
     }
+    if args.at.is_some() {
+        args.image.refuse_keys("the files of an earlier moment are not decrypted")?;
+    }
     let image = args.image.open(Access::Read)?;
     let selection = args.image.selection();
     let extraction = match args.at {

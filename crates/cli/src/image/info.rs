@@ -33,6 +33,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    args.image.refuse_keys("the description of an image needs no key")?;
     let selection = Selection { flash: args.chip.target()?, ..args.image.selection() };
     let info = match args.image.try_read() {
         Err(ImageError::Blank(0xFF)) => Ok(ImageInfo::erased()),

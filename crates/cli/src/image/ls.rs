@@ -23,7 +23,9 @@ use std::process::ExitCode;
   floatgate image ls dump.bin /etc/fstab --history
 
 --history also lists the nodes of replaced file versions and of removed files; `floatgate image extract --at` extracts the files of each moment. An image that was \
-built by a tool has no such nodes. Flash that was in use has the nodes that garbage collection has not erased.")]
+built by a tool has no such nodes. Flash that was in use has the nodes that garbage collection has not erased.
+
+Exit status 1: a directory cannot be read, or no --key fits an encrypted file.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
@@ -50,20 +52,27 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     if args.history {
+        args.image.refuse_keys("nodes are listed as they are stored")?;
         return history::list(&args.image, args.path.as_bytes(), args.old, &args.format);
     }
     let mut fs = args.image.mount()?;
     let path = args.path.as_bytes();
+    args.image.resolve(&mut *fs, path)?;
     let listing = list(&mut *fs, path, args.recursive).map_err(|error| args.image.failed_at(path, error))?;
     let rows: Vec<FileRow> = listing.files.iter().map(Listed::row).collect();
     args.format.print_listing(&args.image.origin(ResultKind::ImageLs), &rows, || text(&listing.files))?;
-    if let Some(why) = listing.files.iter().find_map(|file| fs.why_encrypted(file.attributes.inode)) {
+    let why_encrypted = listing.files.iter().find_map(|file| fs.why_encrypted(file.attributes.inode));
+    if let Some(why) = &why_encrypted {
         print_note(&format!("encrypted files are listed as they are stored: {why}"));
     }
     for (path, why) in &listing.refused {
         print_note(&format!("not listed: {}: {why}", show_path(path)));
     }
-    Ok(if listing.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if listing.refused.is_empty() && why_encrypted.is_none() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    })
 }
 
 /// Size of a file in bytes, or the numbers of a device.

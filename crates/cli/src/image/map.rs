@@ -1,15 +1,13 @@
 //! `floatgate image map`.
 
 use super::options::{self, PageArgs};
-use super::show;
 use crate::common::{self, Outcome};
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_host::output::Output;
-use floatgate_image::map::{self, Facts, FlashMap, Kind, Part, Value};
+use floatgate_image::map::{self, FlashMap, Kind, Part};
 use floatgate_image::{FlashSizes, Image, ImageError};
 use floatgate_lab::report::ResultKind;
-use floatgate_stack::fs::Timestamp;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -104,22 +102,8 @@ fn text(map: &FlashMap) -> String {
 
 /// Properties of a part, on one line.
 fn details(part: &Part) -> String {
-    let Facts(facts) = &part.facts;
-    let shown = facts.iter().map(|(name, value)| {
-        let name = name.replace('_', " ");
-        match value {
-            Value::Text(text) => format!("{name} {text}"),
-            Value::Real(number) => format!("{name} {number:.2}"),
-            Value::Number(seconds) if name == "time" => format!("{name} {}", time(*seconds)),
-            Value::Number(address) if name == "load" || name == "entry" => format!("{name} {address:#x}"),
-            Value::Number(number) => format!("{name} {number}"),
-        }
-    });
+    let shown = part.facts.shown().map(|(name, value)| format!("{name} {value}"));
     shown.collect::<Vec<_>>().join(", ")
-}
-
-fn time(seconds: u64) -> String {
-    show::date(Timestamp { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanoseconds: 0 })
 }
 
 /// Table of the partitions, each with the parts that begin in it.

@@ -48,8 +48,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let endings = Endings::block().map_err(bug)?;
+    if args.rw {
+        args.image.refuse_keys("encrypted files are decrypted only without --rw")?;
+    }
     let setup = MountSetup {
         selection: args.image.selection(),
+        keys: args.image.keys()?,
         writable: args.rw,
         recover: args.recover,
         lebs: args.lebs,

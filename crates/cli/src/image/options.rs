@@ -13,6 +13,7 @@ use floatgate_image::write_back::WriteBack;
 use floatgate_image::{Access, FlashSizes, Image, ImageError, ImageFs, PageSizes, Selection};
 use floatgate_lab::report::{Origin, ResultKind};
 use floatgate_mtd::advice::Help;
+use floatgate_stack::fs::{Error, FileSystem};
 use floatgate_stack::fscrypt::Keys;
 use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 
@@ -41,14 +42,44 @@ pub(super) struct ImageArgs {
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(|path| read_key(path.as_ref())))]
     auth_key: Option<AuthKey>,
 
-    /// Master key of files that Linux has encrypted (fscrypt), as 16 to 64 raw bytes; may be given several times. Names and contents are then
-    /// decrypted where they are read, in UBIFS, ext4 and F2FS
-    #[arg(long = "key", value_name = "FILE")]
-    keys: Vec<PathBuf>,
+    #[command(flatten)]
+    keys: KeyArgs,
 
     /// Verify the hashes of a UBIFS with authentication, without its key; this detects damage, but not forgery
     #[arg(long, conflicts_with = "auth_key")]
     auth_hashes: bool,
+}
+
+/// Keys of encrypted files.
+#[derive(clap::Args)]
+pub(super) struct KeyArgs {
+    /// Master key of files that Linux has encrypted (fscrypt), as 16 to 64 raw bytes; may be given several times. Names and contents are then
+    /// decrypted where they are read, in UBIFS, ext4 and F2FS
+    #[arg(long = "key", value_name = "FILE")]
+    keys: Vec<PathBuf>,
+}
+
+impl KeyArgs {
+    /// The image with the keys of its encrypted files, if there are some.
+    pub(super) fn with_keys(&self, image: Image) -> Result<Image, Failure> {
+        Ok(match self.read()? {
+            Some(keys) => image.with_keys(keys),
+            None => image,
+        })
+    }
+
+    /// The keys, if there are some.
+    pub(super) fn read(&self) -> Result<Option<Keys>, Failure> {
+        let mut keys = Keys::default();
+        for path in &self.keys {
+            let named = |error: String| {
+                Failure::new(format!("{}: {error}", path.display()), "name a file with the key as raw bytes")
+            };
+            let bytes = std::fs::read(path).map_err(|error| named(error.to_string()))?;
+            keys.add(&bytes).map_err(|error| named(error.to_string()))?;
+        }
+        Ok((!self.keys.is_empty()).then_some(keys))
+    }
 }
 
 /// Pages of a NAND dump with OOB.
@@ -117,18 +148,31 @@ impl ImageArgs {
 
     /// Adds the keys of encrypted files to the image, if the options name some.
     pub(super) fn with_keys(&self, image: Image) -> Result<Image, Failure> {
-        if self.keys.is_empty() {
-            return Ok(image);
+        self.keys.with_keys(image)
+    }
+
+    /// The keys of encrypted files, if there are some.
+    pub(super) fn keys(&self) -> Result<Option<Keys>, Failure> {
+        self.keys.read()
+    }
+
+    /// Refuses keys where nothing is decrypted.
+    pub(super) fn refuse_keys(&self, why: &str) -> Result<(), Failure> {
+        if self.keys.keys.is_empty() {
+            return Ok(());
         }
-        let mut keys = Keys::default();
-        for path in &self.keys {
-            let named = |error: String| {
-                Failure::new(format!("{}: {error}", path.display()), "name a file with the key as raw bytes")
-            };
-            let bytes = std::fs::read(path).map_err(|error| named(error.to_string()))?;
-            keys.add(&bytes).map_err(|error| named(error.to_string()))?;
-        }
-        Ok(image.with_keys(keys))
+        Err(Failure::new(format!("--key has no effect here: {why}"), "leave it out"))
+    }
+
+    /// The inode at a path.
+    pub(super) fn resolve(&self, fs: &mut dyn FileSystem, path: &[u8]) -> Result<u32, Failure> {
+        fs.resolve(path).map_err(|error| match encrypted_names(fs, path) {
+            Some(why) if error == Error::NotFound => {
+                let what = format!("{}: {}: {error}: {why}", self.image.display(), show_name(path));
+                Failure::new(what, "`floatgate image ls` lists what is there; --key names the key")
+            }
+            _ => self.failed_at(path, error),
+        })
     }
 
     pub(super) fn open(&self, access: Access) -> Result<Image, Failure> {
@@ -152,7 +196,7 @@ impl ImageArgs {
     }
 
     /// Failure for a path in the image.
-    pub(super) fn failed_at(&self, path: &[u8], error: floatgate_stack::fs::Error) -> Failure {
+    pub(super) fn failed_at(&self, path: &[u8], error: Error) -> Failure {
         let error = ImageError::from(error);
         Failure::new(format!("{}: {}: {error}", self.image.display(), show_name(path)), error.help())
     }
@@ -161,6 +205,19 @@ impl ImageArgs {
     pub(super) fn failed(&self, error: impl Into<ImageError>) -> Failure {
         failure(&self.image, &error.into())
     }
+}
+
+/// Reason for which the names on the way to a path are not those of the files: a directory is encrypted.
+fn encrypted_names(fs: &mut dyn FileSystem, path: &[u8]) -> Option<String> {
+    let mut directory = fs.root();
+    for part in path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+        if fs.attributes(directory).ok()?.is_encrypted() {
+            let why = fs.why_encrypted(directory).unwrap_or_else(|| "no key was given".to_owned());
+            return Some(format!("the names there are encrypted, and {why}"));
+        }
+        directory = fs.lookup(directory, part).ok()?;
+    }
+    None
 }
 
 /// Checks that a path is a file that can be read repeatedly or written.

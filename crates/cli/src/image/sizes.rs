@@ -46,6 +46,10 @@ pub(super) struct ChipArgs {
 }
 
 impl ChipArgs {
+    const fn is_named(&self) -> bool {
+        self.part.is_some() || self.setup.is_some()
+    }
+
     /// Sizes of the chip and its partition; `None` if no chip is named.
     fn shape(&self) -> Result<Option<FlashShape>, Failure> {
         let library = Library::built_in();
@@ -100,6 +104,16 @@ pub(super) struct FlashArgs {
 }
 
 impl FlashArgs {
+    /// Size of the partition, if it is given.
+    pub(super) const fn partition(&self) -> Option<u64> {
+        self.chip.partition
+    }
+
+    /// True when the partition of a chip is given that is not named.
+    pub(super) const fn is_partition_alone(&self) -> bool {
+        self.chip.partition.is_some() && !self.chip.is_named()
+    }
+
     /// Sizes of the flash for UBI, which requires a page size.
     pub(super) fn shape(&self) -> Result<FlashShape, Failure> {
         self.shape_or(None)
@@ -115,7 +129,9 @@ impl FlashArgs {
     pub(super) fn shape_of_blocks(&self) -> Result<FlashShape, Failure> {
         const PAGE: u32 = 256;
         const BLOCK: u32 = 4096;
-        if let Some(shape) = self.chip.shape()? {
+        if self.chip.is_named()
+            && let Some(shape) = self.chip.shape()?
+        {
             return Ok(shape);
         }
         let page_bytes = self.page_size.unwrap_or(PAGE);

@@ -44,7 +44,7 @@ struct Stat {
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut fs = args.image.mount()?;
     let failed = |error| args.image.failed_at(args.path.as_bytes(), error);
-    let inode = fs.resolve(args.path.as_bytes()).map_err(failed)?;
+    let inode = args.image.resolve(&mut *fs, args.path.as_bytes())?;
     let attributes = fs.attributes(inode).map_err(failed)?;
     let readable = attributes.file_type == FileType::Symlink && !attributes.is_encrypted();
     let target = if readable { Some(fs.read_link(inode).map_err(failed)?) } else { None };

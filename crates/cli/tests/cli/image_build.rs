@@ -88,6 +88,38 @@ fn what_cannot_be_built_is_refused_and_leaves_nothing_behind() {
     }
 }
 
+/// LittleFS fills the partition that is given; other filesystems need the chip for it, and the advice is that of the format.
+#[test]
+fn a_partition_is_the_size_of_a_littlefs() {
+    let folder = folder("build-partition");
+    let built = words(&folder, "image build good.tar -o data.littlefs --format littlefs --partition 256KiB");
+    assert!(matches!(built.code, Some(0 | 1)), "{}", built.err);
+    assert_eq!(std::fs::metadata(folder.join("data.littlefs")).unwrap().len(), 256 << 10);
+    let refused =
+        words(&folder, "image build good.tar -o x --format jffs2 --peb-size 64KiB --partition 2MiB");
+    assert!(
+        refused.code == Some(2) && refused.err.contains("--pad") && !refused.err.contains("UBI"),
+        "{}",
+        refused.err
+    );
+}
+
+/// Keys that a command does not use are refused, and `diff` uses them.
+#[test]
+fn keys_are_used_or_refused() {
+    let folder = folder("build-keys");
+    std::fs::write(folder.join("key"), [7; 64]).unwrap();
+    for (line, word) in [
+        ("put data.ubi good.tar / --key key", "--key has no effect here"),
+        ("info data.ubi --key key", "--key has no effect here"),
+        ("diff good.tar missing --key key", "missing"),
+    ] {
+        let run = words(&folder, &format!("image {line}"));
+        assert!(run.code == Some(2) && run.err.contains(word), "{line}: {}", run.err);
+        assert!(!run.err.contains("unexpected argument"), "{line}: {}", run.err);
+    }
+}
+
 #[test]
 fn losses_are_listed_and_the_exit_status_says_so() {
     let folder = folder("build-losses");

@@ -102,6 +102,19 @@ pub enum EccError {
         /// Bytes of it.
         rest: usize,
     },
+    /// Two dumps that are to be of two chips are of one.
+    #[error("both dumps are of the same chip: {alike} of {compared} pages with data are alike")]
+    SameChip {
+        /// Pages with data in both dumps.
+        compared: u64,
+        /// Those in which nearly all bits agree.
+        alike: u64,
+    },
+    /// All pages with data are nearly erased, or filled with one byte.
+    #[error(
+        "the dump has too little data to show which code was used: its pages are nearly erased, or filled with one byte"
+    )]
+    TooLittle,
     /// Every page is erased: nothing shows which code there is.
     #[error("every page is erased, so nothing shows which code was used")]
     AllErased,

@@ -4,6 +4,7 @@
 //! whole only in the right order. Random bytes match a CRC in one of 2^32 cases. Where no such structure is found, the ECC of pages tells that
 //! bytes alternate. Blocks that alternate show in the numbers of the LEBs of UBI.
 
+use super::merge::Likeness;
 use super::{Detector, Dump, EccError, PageGeometry, sample};
 use crate::ImageError;
 use crate::dump_kind::SHAPES;
@@ -36,6 +37,16 @@ const SEQUENCE_BITS: f64 = 4.0;
 
 /// Evidence from which an order is believed, in bits: two structures. By chance one of some 30 orders reaches it in less than one of 2^50 pairs.
 const BELIEVED_BITS: f64 = 60.0;
+
+/// Evidence of a whole structure, and of a broken one, that an order leaves half of them whole by chance, in bits: 0.5 against 0.95, and against 0.05.
+const HALF_WHOLE_BITS: f64 = -0.93;
+const HALF_BROKEN_BITS: f64 = 3.32;
+
+/// Evidence before any structure that dumps are of two chips of a board, in bits: one pair of a thousand is not.
+const PAIR_BITS: f64 = 10.0;
+
+/// Bytes of a page that is compared, where its size is not known.
+const PAGE: usize = 2048;
 
 /// Confidence above which an order is taken: it is likelier than all others together.
 const LEAST_CONFIDENCE: f64 = 0.5;
@@ -137,8 +148,9 @@ impl ChipDump<'_> {
 /// Finds the order of the dumps of two chips. `geometry` is the shape of their pages, if these are known to have OOB.
 ///
 /// # Errors
-/// No order is believed, or none is likelier than all others together; a dump cannot be read.
+/// Both dumps are of one chip; no order is believed, or none is likelier than all others together; a dump cannot be read.
 pub fn find(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Result<JoinFound, EccError> {
+    require_two_chips(dumps, geometry)?;
     let mut geometry = geometry.cloned();
     let mut weighed = weigh(dumps, geometry.as_ref(), None)?;
     if geometry.is_none()
@@ -162,7 +174,9 @@ pub fn find(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Result
         return Err(EccError::NoOrder { tried: weighed.len() });
     };
     let others = order.iter().skip(1).map(|at| weighed[*at].1.bits);
-    let against = others.map(|bits| libm::exp2((bits - evidence.bits).max(-1000.0))).sum::<f64>();
+    let others = others.map(|bits| bits - evidence.bits);
+    let against = others.chain(evidence.half_whole.map(|bits| bits - PAIR_BITS));
+    let against = against.map(|bits| libm::exp2(bits.clamp(-1000.0, 1000.0))).sum::<f64>();
     let confidence = libm::floor(1e6 / (1.0 + against)).min(999_999.0) / 1e6;
     if confidence <= LEAST_CONFIDENCE {
         return Err(EccError::NoOrder { tried: weighed.len() });
@@ -319,22 +333,37 @@ fn windows(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Result<
     starts.map(window).collect()
 }
 
+/// Refuses two dumps of one chip.
+fn require_two_chips(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Result<(), EccError> {
+    let page = geometry.map_or(PAGE, |geometry| geometry.full_page() as usize);
+    let mut likeness = Likeness::default();
+    for [one, other] in windows(dumps, geometry)? {
+        for (one, other) in one.chunks(page).zip(other.chunks(page)) {
+            likeness.add(Likeness::page(one, other));
+        }
+    }
+    likeness.require_other_chip()
+}
+
 /// Evidence for an order.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
     bits: f64,
     whole: u64,
     broken: u64,
+    /// Evidence that the dumps are no pair in this order, which leaves only half of the structures whole, against the order, in bits.
+    half_whole: Option<f64>,
 }
 
 impl Evidence {
     fn of(striping: &Striping, windows: &[[Vec<u8>; 2]], geometry: Option<&PageGeometry>) -> Self {
-        let mut all = Self::default();
+        let (mut all, mut sides) = (Self::default(), [Self::default(); 2]);
         for [one, other] in windows {
             let (first, second) = if striping.first == 2 { (other, one) } else { (one, other) };
             if striping.stripe == StripeUnit::Chip {
-                all.add(&without_oob(first, striping, geometry), GRANULE);
-                all.add(&without_oob(second, striping, geometry), GRANULE);
+                for (side, bytes) in sides.iter_mut().zip([first, second]) {
+                    side.add(&without_oob(bytes, striping, geometry), GRANULE);
+                }
                 continue;
             }
             let granule =
@@ -342,7 +371,21 @@ impl Evidence {
             let joined = alternate(first, second, striping.unit_bytes);
             all.add(&without_oob(&joined, striping, geometry), granule);
         }
+        all.half_whole = all.half_whole();
+        // Where one chip follows the other, each has to be good alone.
+        for side in sides {
+            all.bits += side.bits;
+            all.whole += side.whole;
+            all.broken += side.broken;
+            all.half_whole = all.half_whole.into_iter().chain(side.half_whole()).reduce(f64::max);
+        }
         all
+    }
+
+    /// Evidence that every other structure is whole by chance, if there are structures.
+    fn half_whole(&self) -> Option<f64> {
+        let bits = self.whole as f64 * HALF_WHOLE_BITS + self.broken as f64 * HALF_BROKEN_BITS;
+        (self.whole + self.broken > 0).then_some(bits)
     }
 
     /// Weighs the structures in a piece of joined data.
@@ -433,7 +476,9 @@ fn ecc_bits(dumps: [ChipDump<'_>; 2], striping: Striping, geometry: &PageGeometr
         given: 0,
     };
     let sampled = match sample(&both, Dump { pages: &mut reader, apart: None }, &mut |_| ()) {
-        Err(EccError::AllErased | EccError::Short { .. } | EccError::Empty) => return Ok(0.0),
+        Err(EccError::AllErased | EccError::TooLittle | EccError::Short { .. } | EccError::Empty) => {
+            return Ok(0.0);
+        }
         sampled => sampled?,
     };
     let detection = Detector::new(&both, None).detect_known(&sampled);

@@ -6,8 +6,9 @@
 use super::page::is_erased_raw;
 use super::regions::Regions;
 use super::report::{Failure, MAX_LISTED};
-use super::stream::{Chunk, Dump, Grouping, Pages, Shape, Writer};
+use super::stream::{Chunk, Dump, Grouping, Pages, Shape, Writer, all_ff};
 use super::{EccError, PageGeometry, Scheme, detect, sample};
+use floatgate_ecc::check_erased;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::io::Write;
@@ -27,6 +28,9 @@ const ALIKE_PERCENT: u64 = 85;
 
 /// Least pages with data from which dumps are known to be of different chips.
 const LEAST_COMPARED: u64 = 4;
+
+/// Pages of every ten that are alike in dumps of one chip.
+const SAME_CHIP_TENTHS: u64 = 9;
 
 /// Report on a merge.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -136,7 +140,7 @@ pub fn require_layout(
     (number, dump): (usize, Dump<'_>),
 ) -> Result<(), EccError> {
     let sampled = match sample(geometry, dump, &mut |_| ()) {
-        Err(EccError::AllErased) => return Ok(()),
+        Err(EccError::AllErased | EccError::TooLittle) => return Ok(()),
         sampled => sampled?,
     };
     let own = detect(geometry, None, &sampled).regions;
@@ -159,7 +163,7 @@ pub fn require_layout(
 
 /// Likeness of a dump and the first one, over their pages with data.
 #[derive(Clone, Copy, Debug, Default)]
-struct Likeness {
+pub(super) struct Likeness {
     compared: u64,
     alike: u64,
     /// Bits that were compared, and those that agree.
@@ -169,7 +173,7 @@ struct Likeness {
 
 impl Likeness {
     /// Compares the bytes of a page that are not filled with 00h or FFh in both dumps.
-    fn page(one: &[u8], other: &[u8]) -> Self {
+    pub(super) fn page(one: &[u8], other: &[u8]) -> Self {
         let is_fill = |byte: u8| byte == 0 || byte == 0xFF;
         let (mut bytes, mut differing) = (0, 0);
         for (one, other) in one.iter().zip(other).filter(|(one, other)| !is_fill(**one) || !is_fill(**other))
@@ -184,11 +188,20 @@ impl Likeness {
         Self { compared: 1, alike: u64::from(100 * agreeing >= ALIKE_PERCENT * bits), bits, agreeing }
     }
 
-    fn add(&mut self, more: Self) {
+    pub(super) fn add(&mut self, more: Self) {
         self.compared += more.compared;
         self.alike += more.alike;
         self.bits += more.bits;
         self.agreeing += more.agreeing;
+    }
+
+    /// Refuses a dump of another chip of which nearly all pages are alike: it is one of the same chip.
+    pub(super) fn require_other_chip(&self) -> Result<(), EccError> {
+        let Self { compared, alike, .. } = *self;
+        if compared < LEAST_COMPARED || 10 * alike < SAME_CHIP_TENTHS * compared {
+            return Ok(());
+        }
+        Err(EccError::SameChip { compared, alike })
     }
 
     /// Refuses a dump of which most pages are different.
@@ -298,6 +311,33 @@ enum Origin {
 /// Message and ECC bytes of a step.
 type Step = (Vec<u8>, Vec<u8>);
 
+/// A page of a dump.
+struct PageRead {
+    /// The page is erased, but for as many bits as the code corrects. It has no steps then.
+    is_erased: bool,
+    steps: Vec<Step>,
+    /// The steps as their code corrects them.
+    right: Vec<Option<Step>>,
+}
+
+impl PageRead {
+    fn new(scheme: &Scheme, number: u64, raw: &[u8]) -> Self {
+        if is_erased_raw(scheme, raw) {
+            return Self { is_erased: true, steps: Vec::new(), right: Vec::new() };
+        }
+        let mut raw = raw.to_vec();
+        scheme.randomize(number, &mut raw);
+        let steps = steps(scheme, &raw);
+        let right = steps.iter().map(|step| decoded(scheme, step)).collect();
+        Self { is_erased: false, steps, right }
+    }
+
+    /// True when a step with data is right, or can be corrected.
+    fn has_data(&self) -> bool {
+        self.right.iter().flatten().any(|(message, ecc)| !all_ff(message) || !all_ff(ecc))
+    }
+}
+
 impl<'g> Merger<'g> {
     fn new(geometry: &'g PageGeometry, dumps: usize) -> Self {
         let report = MergeReport { dumps: vec![MergedDump::default(); dumps], ..Default::default() };
@@ -319,28 +359,46 @@ impl<'g> Merger<'g> {
         }
     }
 
-    /// Corrects the vote of a page under a code.
+    /// Corrects the vote of a page under a code. A page is erased in all of its steps or in none: the dumps in which it is the other way are left out.
     fn correct(&mut self, scheme: &Scheme, number: u64, raws: &[Option<Vec<u8>>], out: &mut [u8]) {
-        if is_erased_raw(scheme, out) {
+        let reads: Vec<Option<PageRead>> =
+            raws.iter().map(|raw| Some(PageRead::new(scheme, number, raw.as_ref()?))).collect();
+        for (read, dump) in reads.iter().zip(&mut self.report.dumps) {
+            let right = read.iter().flat_map(|read| &read.right);
+            dump.uncorrectable_alone += right.filter(|right| right.is_none()).count() as u64;
+        }
+        let count = |is: &dyn Fn(&PageRead) -> bool| reads.iter().flatten().filter(|read| is(read)).count();
+        let (all, erased) = (count(&|_| true), count(&|read| read.is_erased));
+        if erased == all || erased == 0 && is_erased_raw(scheme, out) {
+            return;
+        }
+        let is_erased = erased > count(&PageRead::has_data);
+        let kept: Vec<(&[u8], &PageRead)> = raws
+            .iter()
+            .zip(&reads)
+            .filter_map(|(raw, read)| raw.as_deref().zip(read.as_ref()))
+            .filter(|(_, read)| read.is_erased == is_erased)
+            .collect();
+        if kept.len() < all {
+            vote(&kept.iter().map(|(raw, _)| *raw).collect::<Vec<_>>(), out);
+        }
+        let (mut messages, mut ecc) = (Vec::new(), Vec::new());
+        if is_erased {
+            scheme.map().extract(out, &mut messages, &mut ecc);
+            messages.fill(0xFF);
+            ecc.fill(0xFF);
+            scheme.map().put(out, &messages, &ecc);
+            let (counts, steps) = (&mut self.report.steps, u64::from(scheme.steps()));
+            counts.total += steps;
+            let counted = if 2 * erased > all { &mut counts.by_vote } else { &mut counts.by_one_dump };
+            *counted += steps;
             return;
         }
         scheme.randomize(number, out);
-        let voted = steps(scheme, out);
-        let dumps: Vec<Option<Vec<Step>>> = raws
-            .iter()
-            .map(|raw| {
-                raw.as_ref().map(|raw| {
-                    let mut raw = raw.clone();
-                    scheme.randomize(number, &mut raw);
-                    steps(scheme, &raw)
-                })
-            })
-            .collect();
-        let (mut messages, mut ecc) = (Vec::new(), Vec::new());
-        for (at, voted) in voted.into_iter().enumerate() {
-            let own: Vec<Option<&Step>> =
-                dumps.iter().map(|steps| steps.as_ref().and_then(|steps| steps.get(at))).collect();
-            let step = self.step(scheme, (number, at), voted, &own);
+        for (at, voted) in steps(scheme, out).into_iter().enumerate() {
+            let own =
+                kept.iter().filter_map(|(_, read)| Some((read.steps.get(at)?, read.right.get(at)?.as_ref())));
+            let step = self.step(scheme, (number, at), voted, &own.collect::<Vec<_>>());
             messages.extend(step.0);
             ecc.extend(step.1);
         }
@@ -348,33 +406,30 @@ impl<'g> Merger<'g> {
         scheme.randomize(number, out);
     }
 
-    /// The right bytes of a step, or the vote: of all codewords that vote, dumps and combinations lead to that which is nearest to all dumps.
-    fn step(&mut self, scheme: &Scheme, place: (u64, usize), voted: Step, dumps: &[Option<&Step>]) -> Step {
-        let distance =
-            |right: &Step| dumps.iter().flatten().map(|dump| differing_bits(dump, right)).sum::<u32>();
+    /// The right bytes of a step, or the vote: of all codewords that vote, dumps and combinations lead to the one nearest to all dumps. Each dump has the
+    /// step as it was read, and as its code corrects it.
+    fn step(
+        &mut self,
+        scheme: &Scheme,
+        place: (u64, usize),
+        voted: Step,
+        dumps: &[(&Step, Option<&Step>)],
+    ) -> Step {
+        let distance = |right: &Step| dumps.iter().map(|(dump, _)| differing_bits(dump, right)).sum::<u32>();
         let counts = &mut self.report.steps;
         counts.total += 1;
         let mut best: Option<(u32, Origin, Step)> = None;
-        let mut offer = |origin, right: Step| {
-            let far = distance(&right);
+        let mut offer = |origin, right: &Step| {
+            let far = distance(right);
             if best.as_ref().is_none_or(|(least, ..)| far < *least) {
-                best = Some((far, origin, right));
+                best = Some((far, origin, right.clone()));
             }
         };
-        decoded(scheme, &voted).into_iter().for_each(|right| offer(Origin::Vote, right));
-        let mut all_correct = true;
-        for (step, dump) in dumps.iter().zip(&mut self.report.dumps) {
-            match step.map(|step| decoded(scheme, step)) {
-                Some(Some(right)) => offer(Origin::Dump, right),
-                Some(None) => {
-                    dump.uncorrectable_alone += 1;
-                    all_correct = false;
-                }
-                None => {}
-            }
-        }
-        if !all_correct {
-            combined(scheme, &voted, dumps).into_iter().for_each(|right| offer(Origin::Combination, right));
+        decoded(scheme, &voted).iter().for_each(|right| offer(Origin::Vote, right));
+        dumps.iter().filter_map(|(_, right)| *right).for_each(|right| offer(Origin::Dump, right));
+        if dumps.iter().any(|(_, right)| right.is_none()) {
+            let read: Vec<&Step> = dumps.iter().map(|(step, _)| *step).collect();
+            combined(scheme, &voted, &read).iter().for_each(|right| offer(Origin::Combination, right));
         }
         match best {
             Some((_, origin, right)) => {
@@ -442,10 +497,14 @@ fn steps(scheme: &Scheme, raw: &[u8]) -> Vec<Step> {
     scheme.map().message_bytes().zip(eccs).map(step).collect()
 }
 
-/// A step as its code corrects it.
+/// A step as its code corrects it, or erased but for as many bits as the code corrects.
 fn decoded(scheme: &Scheme, step: &Step) -> Option<Step> {
     let (mut message, mut ecc) = step.clone();
-    scheme.codec().decode(&mut message, &mut ecc).ok()?;
+    if scheme.codec().decode(&mut message, &mut ecc).is_ok() {
+        return Some((message, ecc));
+    }
+    (message, ecc) = step.clone();
+    check_erased(&mut message, &mut ecc, &mut [], scheme.code().strength()).ok()?;
     Some((message, ecc))
 }
 
@@ -455,7 +514,7 @@ fn differing_bits(one: &Step, other: &Step) -> u32 {
 }
 
 /// The codewords to which the vote leads with some bits turned over on which the dumps disagree; none where these are many.
-fn combined(scheme: &Scheme, voted: &Step, dumps: &[Option<&Step>]) -> Vec<Step> {
+fn combined(scheme: &Scheme, voted: &Step, dumps: &[&Step]) -> Vec<Step> {
     let mut places: Vec<usize> = Vec::new();
     let bytes = voted.0.len() + voted.1.len();
     let byte = |step: &Step, at: usize| {
@@ -463,7 +522,7 @@ fn combined(scheme: &Scheme, voted: &Step, dumps: &[Option<&Step>]) -> Vec<Step>
         place.copied().unwrap_or(0)
     };
     for at in 0..bytes {
-        let differs = dumps.iter().flatten().fold(0, |bits, dump| bits | byte(dump, at) ^ byte(voted, at));
+        let differs = dumps.iter().fold(0, |bits, dump| bits | byte(dump, at) ^ byte(voted, at));
         places.extend((0..8).filter(|bit| differs >> bit & 1 == 1).map(|bit| 8 * at + bit));
         if places.len() > MAX_TRIED_BITS {
             return Vec::new();

@@ -57,7 +57,7 @@ pub(super) struct Page {
 /// Picks pages with data from all parts of a dump, which is read once.
 ///
 /// # Errors
-/// A dump without a whole page, or without any data; what reading meets.
+/// A dump without a whole page, or without any data, or with too little data; what reading meets.
 pub fn sample(
     geometry: &PageGeometry,
     dump: Dump<'_>,
@@ -86,6 +86,7 @@ pub fn sample(
     match number {
         0 => Err(pages.too_short()),
         _ if is_erased => Err(EccError::AllErased),
+        _ if sample.groups.iter().all(|group| group.pages.is_empty()) => Err(EccError::TooLittle),
         _ => Ok(sample),
     }
 }

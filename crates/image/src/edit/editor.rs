@@ -1,6 +1,6 @@
 //! Changes to the files of a mounted filesystem.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use floatgate_stack::fs::{
     AttributeChanges, Error, FileSystem, FileType, Name, NewFile, NewKind, Rename, SetXattr,
@@ -41,19 +41,29 @@ impl std::str::FromStr for Owner {
     }
 }
 
+/// The path that begins all of some paths: of one path, the path itself.
+fn common<'p>(mut paths: impl Iterator<Item = &'p Vec<Vec<u8>>>) -> Vec<Vec<u8>> {
+    let mut common = paths.next().cloned().unwrap_or_default();
+    for path in paths {
+        let same = common.iter().zip(path).take_while(|(one, other)| one == other).count();
+        common.truncate(same);
+    }
+    common
+}
+
 /// Changes files of a mounted filesystem and keeps count.
 pub struct Editor<'f> {
     pub(super) fs: &'f mut dyn FileSystem,
     /// Changes made so far.
     pub done: Edited,
-    /// Inodes whose owner or permissions the filesystem has not kept.
-    unkept: BTreeSet<u32>,
+    /// Inodes whose owner or permissions the filesystem has not kept, each with its path.
+    unkept: BTreeMap<u32, Vec<Vec<u8>>>,
 }
 
 impl<'f> Editor<'f> {
     /// For a filesystem that is mounted for writing.
     pub fn new(fs: &'f mut dyn FileSystem) -> Self {
-        Self { fs, done: Edited::default(), unkept: BTreeSet::new() }
+        Self { fs, done: Edited::default(), unkept: BTreeMap::new() }
     }
 
     /// The changes, with owners and permissions among the losses that a filesystem without them has not kept.
@@ -63,7 +73,7 @@ impl<'f> Editor<'f> {
             let what = format!(
                 "the filesystem has no owners and permissions: those of {entries} are lost, and root, 755 for directories and 644 for files are assumed"
             );
-            self.done.losses.push(Loss::new(&[], what));
+            self.done.losses.push(Loss::new(&common(self.unkept.values()), what));
         }
         self.done
     }
@@ -74,10 +84,15 @@ impl<'f> Editor<'f> {
         !holds.flags && !holds.nanoseconds
     }
 
-    /// Notes an inode whose owner or permissions are not those that were set.
-    pub(super) fn note_unkept(&mut self, inode: u32, wanted: &AttributeChanges) -> Result<(), Error> {
+    /// Notes an inode whose owner or permissions are not those that were set; false if it is one.
+    pub(super) fn note_unkept(
+        &mut self,
+        path: &ImagePath,
+        inode: u32,
+        wanted: &AttributeChanges,
+    ) -> Result<bool, Error> {
         if !self.holds_files_only() {
-            return Ok(());
+            return Ok(true);
         }
         let found = self.fs.attributes(inode)?;
         let is = |wanted: Option<u32>, found: u32| wanted.is_none_or(|wanted| wanted == found);
@@ -85,9 +100,9 @@ impl<'f> Editor<'f> {
             && is(wanted.uid, found.uid)
             && is(wanted.gid, found.gid);
         if !is_kept {
-            self.unkept.insert(inode);
+            self.unkept.insert(inode, path.parts().to_vec());
         }
-        Ok(())
+        Ok(is_kept)
     }
 
     pub(super) fn is_directory(&mut self, path: &ImagePath, inode: u32) -> Result<bool, EditError> {
@@ -175,7 +190,7 @@ impl<'f> Editor<'f> {
             gid: Some(gid),
             ..AttributeChanges::default()
         };
-        self.note_unkept(inode, &wanted).map_err(path.failed())?;
+        self.note_unkept(path, inode, &wanted).map_err(path.failed())?;
         Ok(inode)
     }
 
@@ -343,8 +358,8 @@ impl<'f> Editor<'f> {
     fn change_inode(&mut self, path: &ImagePath, inode: u32, changes: &Changes<'_>) -> Result<(), EditError> {
         if let Some(changes) = changes(self.fs, inode).map_err(path.failed())? {
             self.fs.set_attributes(inode, &changes).map_err(path.failed())?;
-            self.note_unkept(inode, &changes).map_err(path.failed())?;
-            self.done.entries += 1;
+            let is_kept = self.note_unkept(path, inode, &changes).map_err(path.failed())?;
+            self.done.entries += u64::from(is_kept);
         }
         Ok(())
     }

@@ -108,6 +108,9 @@ pub enum EditError {
         /// Size of the filesystem.
         growth: Growth,
     },
+    /// The change needs more room, and the image has one size.
+    #[error("{0}; the image cannot grow")]
+    NoGrowth(Box<EditError>),
     /// Something else follows the image in its file, or its format has one size.
     #[error("the image cannot grow: something else follows in the file, or the format fills its partition")]
     CannotGrow,
@@ -189,7 +192,7 @@ impl EditError {
         match self {
             Self::Inside { error, .. } => *error == fs::Error::NoSpace,
             Self::Image(error) => error.wants_room(),
-            Self::TooSmall { .. } | Self::Full | Self::Largest { .. } => true,
+            Self::TooSmall { .. } | Self::Full | Self::Largest { .. } | Self::NoGrowth(_) => true,
             _ => false,
         }
     }

@@ -261,7 +261,7 @@ impl Put<'_, '_> {
             ..AttributeChanges::default()
         };
         self.editor.fs.set_attributes(inode, &changes).map_err(path.failed())?;
-        self.editor.note_unkept(inode, &changes).map_err(path.failed())?;
+        self.editor.note_unkept(path, inode, &changes).map_err(path.failed())?;
         let lost = lost_time(self.editor.fs, inode, mtime).map_err(path.failed())?;
         self.editor.done.losses.extend(lost.map(|what| Loss::new(path.parts(), what)));
         Ok(())

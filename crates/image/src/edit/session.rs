@@ -200,6 +200,7 @@ pub fn edit(
     let changed =
         edit_growing(path, options, change).and_then(|(ended, edited)| Ok((ended.write()?, edited)));
     changed.map_err(|error| match growth_of(path, options) {
+        Ok(None) if error.wants_room() => EditError::NoGrowth(Box::new(error)),
         Ok(Some(growth)) if options.growth == GrowTo::Keep && matches!(error, EditError::TooSmall { .. }) => {
             with_needed_growth(error, growth, (path, options), change)
         }
@@ -254,7 +255,11 @@ fn edit_growing(
     if options.growth == GrowTo::Keep {
         return attempt(path, options, None, change);
     }
-    let Some(growth) = growth_of(path, options)? else { return Err(EditError::CannotGrow) };
+    let growth = match growth_of(path, options)? {
+        Some(growth) => growth,
+        None if options.growth == GrowTo::Needed => return attempt(path, options, None, change),
+        None => return Err(EditError::CannotGrow),
+    };
     let (least, most) = (growth.now.max(growth.volume), growth.max);
     if let GrowTo::Lebs(lebs) = options.growth {
         let most = growth.lasting.max(least);

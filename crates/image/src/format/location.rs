@@ -9,7 +9,7 @@ pub(crate) use super::jffs2::splices::{Spliced, Splices};
 pub(crate) use super::tree::shape::TreeShape;
 pub use super::ubi::shape::UbiShape;
 pub use super::ubifs::shape::UbifsShape;
-use crate::error::{ImageError, LebsOnly};
+use crate::error::{ImageError, LebsOnly, TreeLack};
 use crate::pages::PageShape;
 
 /// Range of a file that contains an image.
@@ -118,7 +118,7 @@ impl ImageLocation {
     pub(crate) const fn require_lebs(&self, what: LebsOnly) -> Result<(), ImageError> {
         match self.content {
             Content::Jffs2(_) => Err(ImageError::NotForJffs2(what)),
-            Content::Tree(shape) => Err(ImageError::OnlyRead(shape.kind.name())),
+            Content::Tree(shape) => Err(shape.refusal(TreeLack::Lebs)),
             Content::Ubi(_) | Content::Ubifs(_) => Ok(()),
         }
     }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::partitions::Partition;
+use crate::words::date;
 
 /// Declares the kinds with their names for display.
 macro_rules! kinds {
@@ -176,6 +177,22 @@ pub enum Value {
 pub struct Facts(pub Vec<(&'static str, Value)>);
 
 impl Facts {
+    /// Names and values for people: times as dates in UTC, addresses in hexadecimal.
+    pub fn shown(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        self.0.iter().map(|(name, value)| {
+            let text = match value {
+                Value::Text(text) => text.clone(),
+                Value::Real(number) => format!("{number:.2}"),
+                Value::Number(seconds) if *name == "time" => {
+                    date(i64::try_from(*seconds).unwrap_or(i64::MAX))
+                }
+                Value::Number(address) if matches!(*name, "load" | "entry") => format!("{address:#x}"),
+                Value::Number(number) => number.to_string(),
+            };
+            (name.replace('_', " "), text)
+        })
+    }
+
     pub(super) fn append(&mut self, other: &mut Self) {
         self.0.append(&mut other.0);
     }

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use floatgate_stack::fs;
 use floatgate_stack::fs::Timestamp;
+use floatgate_stack::fscrypt::Keys;
 use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::ubifs::compress::Effort;
 use fuser::{Config, Session, SessionACL};
@@ -38,6 +39,8 @@ use shared::{Served, Worker};
 pub struct MountSetup {
     /// Selection of the filesystem.
     pub selection: Selection,
+    /// For reading: keys of encrypted files.
+    pub keys: Option<Keys>,
     /// True if changes are written to the image; false for a read-only mount.
     pub writable: bool,
     /// For a mount for writing: true to recover an image that was not unmounted, false to refuse it.
@@ -139,6 +142,10 @@ fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock, Vec<Loss>), Mo
     let lock = Lock::new(path, setup.writable).map_err(ImageError::from)?;
     let lebs = lebs(path, setup)?;
     let image = Image::open_sized(path, access, &setup.selection)?.with_lebs(lebs);
+    let image = match setup.keys.clone().filter(|_| !setup.writable) {
+        Some(keys) => image.with_keys(keys),
+        None => image,
+    };
     let recover = setup.recover || !setup.writable;
     let behaviour = Behaviour { effort: Effort::Fast, ..Behaviour::default() };
     let paths = Paths::before(&image, &image.choose(&setup.selection)?, recover && setup.writable)?;

@@ -588,6 +588,46 @@ fn encrypted_files_are_read_with_their_key() {
     }
 }
 
+/// A policy of version 1 whose descriptor does not follow from the key, as `mkfs.ubifs -b` makes one: the names tell the key. All that is extracted, also
+/// by `--all`, is the same as in the image.
+#[test]
+fn a_chosen_descriptor_is_read_by_its_names() {
+    use floatgate_image::diff::{DiffOptions, Side, diff_sides};
+    use floatgate_stack::fscrypt::Keys;
+    let key: Vec<u8> = (0..64_u32).map(|byte| (byte * 7 + 3) as u8).collect();
+    let keys = |bytes: &[&[u8]]| {
+        let mut keys = Keys::default();
+        bytes.iter().for_each(|key| keys.add(key).unwrap());
+        keys
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), &unzipped(include_bytes!("data/descriptor.ubifs.gz")));
+    let open = || Image::open(&path, Access::Read).unwrap();
+    let image = || open().with_keys(keys(&[&[7; 64], &key]));
+    let all = |image: &Image, name: &str| {
+        let map = map(image).unwrap();
+        let out = folder.path().join(name);
+        let all = extract_all(image, &map, &out, &ExtractLimits::default(), false).unwrap();
+        (all.losses, out.join("00000000-ubifs"))
+    };
+    let (losses, files) = all(&image(), "all");
+    assert!(losses.is_empty(), "{losses:?}");
+    assert_eq!(std::fs::read(files.join("hostname")).unwrap(), b"board\n");
+    let differences = |image: Image| {
+        let sides = [
+            Side::Image(Box::new(image), Selection::default()),
+            Side::open(&files, &Selection::default()).unwrap(),
+        ];
+        let options = DiffOptions { owners: false, ..DiffOptions::default() };
+        diff_sides(sides, &options).unwrap().differences.len()
+    };
+    assert_eq!((differences(image()), differences(open()) > 4), (0, true));
+    // No key fits.
+    let other = open().with_keys(keys(&[&[7; 64]]));
+    let (losses, _) = all(&other, "other");
+    assert!(losses.iter().any(|loss| loss.what.contains("key descriptor 0123456789abcdef")), "{losses:?}");
+}
+
 /// Files of a LittleFS are added, replaced, moved and removed; what LittleFS does not have is listed.
 #[test]
 fn a_littlefs_is_changed() {
@@ -637,7 +677,23 @@ fn a_littlefs_is_changed() {
     std::fs::write(host.join("large"), noise(bytes.len())).unwrap();
     let full =
         edit(&path, &EditOptions::default(), &|editor| editor.put(&[host.join("large")], &at("/"), put));
-    assert!(matches!(full, Err(EditError::Full)), "{full:?}");
+    let Err(EditError::NoGrowth(full)) = full else { panic!("{full:?}") };
+    assert!(matches!(*full, EditError::Full), "{full:?}");
+    // What LittleFS does not keep is no change, and is told at its path. A change that needs no room needs no growth.
+    let growing = EditOptions { growth: floatgate_image::edit::GrowTo::Needed, ..EditOptions::default() };
+    let output = EditOptions { output: Some(folder.path().join("changed")), ..growing };
+    let (_, edited) =
+        edit(&path, &output, &|editor| editor.chmod(&at("/bin/tool"), &"600".parse().unwrap(), false))
+            .unwrap();
+    assert_eq!((edited.entries, edited.losses[0].path.as_str()), (0, "/bin/tool"));
+    let long = edit(&path, &output, &|editor| editor.remove(&at(&"n".repeat(300)), false)).unwrap_err();
+    assert!(long.to_string().ends_with("at most 255 bytes"), "{long}");
+    let (damaged, mut spoiled) = (folder.path().join("damaged"), bytes.clone());
+    spoiled[20..24].fill(0x55);
+    std::fs::write(&damaged, spoiled).unwrap();
+    let out = folder.path().join("repaired");
+    let refused = floatgate_image::repair::repair(&damaged, &out, &Selection::default()).unwrap_err();
+    assert_eq!(refused.to_string(), "the image is LittleFS, which is not repaired");
     assert!(std::fs::read(&path).unwrap() == bytes);
 }
 

@@ -55,6 +55,13 @@ impl Names {
 
     /// The name; `None` of one that is too short. Zeros behind it are padding.
     pub(super) fn decrypt(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let mut out = self.padded(name)?;
+        out.truncate(out.iter().position(|&byte| byte == 0).unwrap_or(out.len()));
+        Some(out)
+    }
+
+    /// The name with its padding.
+    pub(super) fn padded(&self, name: &[u8]) -> Option<Vec<u8>> {
         let tail = name.len().checked_sub(1)? % BLOCK + 1;
         let mut out = Vec::with_capacity(name.len());
         let mut before = [0; BLOCK];
@@ -74,7 +81,6 @@ impl Names {
             out.extend(xor(self.decrypted(second), before));
             out.extend(mixed.iter().zip(rest).map(|(one, other)| one ^ other));
         }
-        out.truncate(out.iter().position(|&byte| byte == 0).unwrap_or(out.len()));
         Some(out)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use floatgate_media::file::FileFlags;
 
-use super::{CONTEXT, FileKey, Keys};
+use super::{CONTEXT, FileKey, FoundKeys, Keys};
 use crate::fs::{
     Attributes, BLOCK_BYTES, DirEntry, Error, FileSystem, FileType, Holds, NewFile, NodePos, Result, Space,
 };
@@ -19,6 +19,8 @@ pub struct Decrypted {
     keys: Arc<Keys>,
     /// Keys of files that were asked for, or the reason for which they are not decrypted.
     files: BTreeMap<u32, std::result::Result<Arc<FileKey>, Arc<str>>>,
+    /// Keys that the names of directories told.
+    found: FoundKeys,
 }
 
 fn damaged(inode: u32, what: &str) -> Error {
@@ -29,7 +31,7 @@ impl Decrypted {
     /// A mounted filesystem, to be read with these keys.
     #[must_use]
     pub fn new(fs: Box<dyn FileSystem>, keys: Arc<Keys>) -> Self {
-        Self { fs, keys, files: BTreeMap::new() }
+        Self { fs, keys, files: BTreeMap::new(), found: FoundKeys::new() }
     }
 
     /// The key of an encrypted file; `None` of one that is not encrypted, or that is not decrypted.
@@ -42,12 +44,28 @@ impl Decrypted {
             return Ok(key.as_ref().ok().cloned());
         }
         let context = self.fs.get_xattr(inode, CONTEXT)?;
-        let key = self.keys.of_file(&context)?.map(Arc::new).map_err(Arc::from);
+        if attributes.file_type == FileType::Directory {
+            self.find_key(inode, &context);
+        }
+        let key = self.keys.of_file(&context, &self.found)?.map(Arc::new).map_err(Arc::from);
         if self.files.len() >= REMEMBERED {
             self.files.clear();
         }
         self.files.insert(inode, key.clone());
         Ok(key.ok())
+    }
+
+    /// Finds the key of a directory by its names, if its policy does not tell it.
+    fn find_key(&mut self, directory: u32, context: &[u8]) {
+        let names = || {
+            let entries = self.fs.readable_entries(directory).map(|(entries, _)| entries).unwrap_or_default();
+            entries.into_iter().map(|entry| entry.name).collect()
+        };
+        if let Some((descriptor, key)) = self.keys.by_names(context, &self.found, names) {
+            self.found.insert(descriptor, key);
+            // Files that were asked for before may have the same policy.
+            self.files.retain(|_, key| key.is_ok());
+        }
     }
 
     fn key_of(&mut self, inode: u32) -> Result<Option<Arc<FileKey>>> {

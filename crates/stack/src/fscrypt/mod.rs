@@ -7,6 +7,7 @@
 mod cipher;
 mod decrypted;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use hmac::{Hmac, Mac};
@@ -35,6 +36,13 @@ const CTS: u8 = 4;
 /// Flags of a policy that tell the padding of names. The others make keys or IVs in other ways.
 const PADDING: u8 = 0x03;
 
+/// Evidence of a printable character of ASCII, of which there are 95, in bits; control characters are rare.
+const TEXT_BITS: f64 = 1.4;
+const CONTROL_BITS: f64 = 5.0;
+
+/// Evidence from which the names of a directory are believed, in bits.
+const BELIEVED_BITS: f64 = 20.0;
+
 /// Purposes of a key that HKDF derives: the identifier of the master key, and the key of a file.
 const IDENTIFIER: u8 = 1;
 const FILE_KEY: u8 = 2;
@@ -42,6 +50,9 @@ const FILE_KEY: u8 = 2;
 type Identifier = [u8; 16];
 type Descriptor = [u8; 8];
 type Nonce = [u8; 16];
+
+/// Places of keys whose descriptor does not follow from the key, by descriptor.
+type FoundKeys = BTreeMap<Descriptor, usize>;
 
 /// A master key with the names that policies have for it.
 #[derive(Clone)]
@@ -79,35 +90,84 @@ impl Keys {
         Ok(())
     }
 
-    /// The keys of a file, or the reason for which these keys do not decrypt it.
+    /// The keys of a file, or the reason for which these keys do not decrypt it. `found` are the keys of descriptors that do not follow from a key.
     ///
     /// # Errors
     /// [`Error::Damaged`] for a context that no file has.
-    fn of_file(&self, context: &[u8]) -> Result<Result<FileKey, String>, Error> {
+    fn of_file(&self, context: &[u8], found: &FoundKeys) -> Result<Result<FileKey, String>, Error> {
         let context = Context::parse(context)
             .ok_or_else(|| Error::Damaged("the context of its encryption is damaged".to_owned()))?;
         if let Some(what) = context.unsupported() {
             return Ok(Err(format!("not supported: {what}")));
         }
-        let is_it = |key: &&MasterKey| match context.key {
-            KeyName::Identifier(identifier) => key.identifier == identifier,
-            KeyName::Descriptor(descriptor) => key.descriptor == descriptor,
+        let other = match context.key {
+            KeyName::Descriptor(descriptor) => found.get(&descriptor).and_then(|at| self.0.get(*at)),
+            KeyName::Identifier(_) => None,
         };
-        let Some(key) = self.0.iter().find(is_it) else {
-            return Ok(Err(format!("no key was given for its policy, {}", context.key)));
-        };
+        match self.0.iter().find(|key| key.is_named(&context.key)).or(other) {
+            Some(key) => Ok(key.of_file(&context)),
+            None => Ok(Err(format!("no key fits its policy, {}", context.key))),
+        }
+    }
+
+    /// A descriptor that does not follow from a key, and the key under which the encrypted names of a directory with it are names: whoever sets a
+    /// policy of version 1 chooses its descriptor.
+    fn by_names(
+        &self,
+        context: &[u8],
+        found: &FoundKeys,
+        names: impl FnOnce() -> Vec<Vec<u8>>,
+    ) -> Option<(Descriptor, usize)> {
+        let context = Context::parse(context).filter(|context| context.unsupported().is_none())?;
+        let KeyName::Descriptor(descriptor) = context.key else { return None };
+        if found.contains_key(&descriptor) || self.0.iter().any(|key| key.is_named(&context.key)) {
+            return None;
+        }
+        let names = names();
+        let fits =
+            |key: &MasterKey| key.of_file(&context).is_ok_and(|key| evidence(&names, &key) >= BELIEVED_BITS);
+        self.0.iter().position(fits).map(|at| (descriptor, at))
+    }
+}
+
+/// Logarithm to base 2 of how much likelier names are under a key than by chance: zeros behind a name are padding, and most names are of ASCII.
+fn evidence(names: &[Vec<u8>], key: &FileKey) -> f64 {
+    let of_name = |name: &Vec<u8>| {
+        let name = key.names.padded(name)?;
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        let (name, padding) = name.split_at(end);
+        let is_possible = !name.is_empty() && !name.contains(&b'/') && padding.iter().all(|&byte| byte == 0);
+        let text = name.iter().filter(|byte| byte.is_ascii_graphic() || **byte == b' ').count();
+        let other = name.iter().filter(|byte| byte.is_ascii_control()).count();
+        let bits = 8.0 * padding.len() as f64 + TEXT_BITS * text as f64 - CONTROL_BITS * other as f64;
+        is_possible.then_some(bits)
+    };
+    names.iter().map(|name| of_name(name).unwrap_or(f64::NEG_INFINITY)).sum()
+}
+
+impl MasterKey {
+    /// True when a policy has this name for the key.
+    fn is_named(&self, name: &KeyName) -> bool {
+        match name {
+            KeyName::Identifier(identifier) => self.identifier == *identifier,
+            KeyName::Descriptor(descriptor) => self.descriptor == *descriptor,
+        }
+    }
+
+    /// The keys of a file under this one, or the reason for which there are none.
+    fn of_file(&self, context: &Context) -> Result<FileKey, String> {
         let of_bytes = |len: usize| match context.key {
             KeyName::Identifier(_) => {
                 let mut own = vec![0; len];
-                derive(&key.bytes, FILE_KEY, &context.nonce, &mut own);
+                derive(&self.bytes, FILE_KEY, &context.nonce, &mut own);
                 Some(own)
             }
-            KeyName::Descriptor(_) => encrypted_ecb_128(&context.nonce, key.bytes.get(..len)?),
+            KeyName::Descriptor(_) => encrypted_ecb_128(&context.nonce, self.bytes.get(..len)?),
         };
         let both =
             || Some((Contents::new(&of_bytes(CONTENTS_BYTES)?)?, Names::new(&of_bytes(NAMES_BYTES)?)?));
-        let short = || format!("a key of {} bytes is too short for a policy of version 1", key.bytes.len());
-        Ok(both().map(|(contents, names)| FileKey { contents, names }).ok_or_else(short))
+        let short = || format!("a key of {} bytes is too short for a policy of version 1", self.bytes.len());
+        both().map(|(contents, names)| FileKey { contents, names }).ok_or_else(short)
     }
 }
 
@@ -240,7 +300,9 @@ mod tests {
         keys.add(&key).unwrap();
         let context = |start: [u8; 8], identifier: Identifier| [&start[..], &identifier, &[9; 16]].concat();
         let own = keys.0[0].identifier;
-        assert!(keys.of_file(&context([2, XTS, CTS, 3, 0, 0, 0, 0], own)).unwrap().is_ok());
+        assert!(
+            keys.of_file(&context([2, XTS, CTS, 3, 0, 0, 0, 0], own), &FoundKeys::new()).unwrap().is_ok()
+        );
         for (start, words) in [
             ([2, 9, 9, 2, 0, 0, 0, 0], "not supported: Adiantum"),
             ([2, 5, 6, 2, 0, 0, 0, 0], "not supported: AES-128-CBC-ESSIV with AES-128-CTS-CBC"),
@@ -251,16 +313,58 @@ mod tests {
             ([2, 1, 4, 2, 9, 0, 0, 0], "not supported: data units of 2^9 bytes"),
             ([2, 77, 78, 2, 0, 0, 0, 0], "not supported: mode 77 with mode 78"),
         ] {
-            assert_eq!(keys.of_file(&context(start, own)).unwrap().err().as_deref(), Some(words));
+            assert_eq!(
+                keys.of_file(&context(start, own), &FoundKeys::new()).unwrap().err().as_deref(),
+                Some(words)
+            );
         }
-        let other = keys.of_file(&context([2, XTS, CTS, 0, 0, 0, 0, 0], [0xAB; 16])).unwrap().err().unwrap();
+        let other = keys
+            .of_file(&context([2, XTS, CTS, 0, 0, 0, 0, 0], [0xAB; 16]), &FoundKeys::new())
+            .unwrap()
+            .err()
+            .unwrap();
         assert!(other.ends_with(&"ab".repeat(16)), "{other}");
         // A policy of version 1 takes 64 bytes of the key as they are.
         let old = |keys: &Keys| [&[1, XTS, CTS, 0][..], &keys.0[0].descriptor, &[9; 16]].concat();
-        assert!(keys.of_file(&old(&keys)).unwrap().is_ok());
+        assert!(keys.of_file(&old(&keys), &FoundKeys::new()).unwrap().is_ok());
         let mut short = Keys::default();
         short.add(&[7; 32]).unwrap();
-        assert!(short.of_file(&old(&short)).unwrap().is_err_and(|why| why.contains("32 bytes")));
+        assert!(
+            short
+                .of_file(&old(&short), &FoundKeys::new())
+                .unwrap()
+                .is_err_and(|why| why.contains("32 bytes"))
+        );
+    }
+
+    /// A descriptor that whoever made the image has chosen, as `mkfs.ubifs -b` takes one: the names tell the key.
+    #[test]
+    fn names_tell_the_key_of_a_chosen_descriptor() {
+        use aes::cipher::{BlockCipherEncrypt as _, KeyInit as _};
+        let mut keys = Keys::default();
+        [[7; 64], [8; 64]].iter().for_each(|key| keys.add(key).unwrap());
+        let (descriptor, nonce) = ([0x01, 0x23, 0x45, 0x67, 0x89, 0xAB, 0xCD, 0xEF], [9; 16]);
+        let context = [&[1, XTS, CTS, 0][..], &descriptor, &nonce].concat();
+        let own = encrypted_ecb_128(&nonce, &[8; NAMES_BYTES]).unwrap();
+        let encrypted = |name: [u8; 16]| {
+            let mut block = aes::Block::from(name);
+            aes::Aes256::new_from_slice(&own).unwrap().encrypt_block(&mut block);
+            vec![block.to_vec()]
+        };
+        let none = FoundKeys::new();
+        for name in [*b"fstab\0\0\0\0\0\0\0\0\0\0\0", *b"sixteen letters."] {
+            let found = keys.by_names(&context, &none, || encrypted(name));
+            assert_eq!(found, Some((descriptor, 1)));
+            let found = found.into_iter().collect();
+            assert!(keys.of_file(&context, &found).unwrap().is_ok());
+        }
+        let why = keys.of_file(&context, &none).unwrap().err().unwrap();
+        assert!(why.contains("no key fits") && why.ends_with("0123456789abcdef"), "{why}");
+        for wrong in [*b"a/b\0\0\0\0\0\0\0\0\0\0\0\0\0", *b"a\0b\0\0\0\0\0\0\0\0\0\0\0\0\0", [1; 16]] {
+            assert_eq!(keys.by_names(&context, &none, || encrypted(wrong)), None);
+        }
+        keys.0.pop();
+        assert_eq!(keys.by_names(&context, &none, || encrypted(*b"fstab\0\0\0\0\0\0\0\0\0\0\0")), None);
     }
 
     #[test]

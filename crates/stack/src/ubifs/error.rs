@@ -70,9 +70,12 @@ pub enum Error {
     /// The directory is not empty.
     #[error("the directory is not empty")]
     NotEmpty,
-    /// A name that is empty, longer than 255 bytes, or contains a slash or a zero byte.
+    /// A name that is empty, or contains a slash or a zero byte.
     #[error("not a possible name")]
     BadName,
+    /// A name longer than the limit, in bytes.
+    #[error("a name of this filesystem has at most {0} bytes")]
+    NameTooLong(usize),
     /// Larger than the format can hold.
     #[error("too large: {what} of {len} bytes")]
     TooLarge {

@@ -20,6 +20,7 @@ impl From<Error> for fs::Error {
             Error::IsDirectory => Self::IsDirectory,
             Error::NotEmpty => Self::NotEmpty,
             Error::BadName => Self::BadName,
+            Error::NameTooLong(most) => Self::NameTooLong(most),
             Error::TooLarge { what, len } => Self::TooLarge { what, len },
             Error::Invalid(why) => Self::Invalid(why),
             Error::NotPermitted => Self::NotPermitted,

@@ -17,8 +17,8 @@ use self::shape::{TreeInfo, TreeShape};
 use super::Format;
 use super::info::OneImage;
 use super::location::{Content, ImageLocation};
-use crate::ImageError;
 use crate::build::changeable;
+use crate::error::{ImageError, TreeLack};
 use crate::extract::contents::Contents;
 use crate::extract::source::FileSystemSource;
 use crate::extract::target::{Entry, ExtractError, ExtractLimits, Extracted, Extracting, Nowhere, Target};
@@ -195,8 +195,9 @@ impl Extracting for TreeFiles {
 }
 
 impl TreeShape {
-    fn refuse<T>(self) -> Result<T, ImageError> {
-        Err(ImageError::OnlyRead(self.kind.name()))
+    /// Refusal of what is not done with it.
+    pub(crate) const fn refusal(self, lack: TreeLack) -> ImageError {
+        ImageError::OnlyRead { kind: self.kind.name(), lack }
     }
 
     fn files(self, Chosen { image, found, .. }: Chosen<'_>) -> Result<TreeFiles, ImageError> {
@@ -208,7 +209,7 @@ impl TreeShape {
     fn changeable(self, chosen: Chosen<'_>) -> Result<ImageFs, ImageError> {
         let Chosen { image, found, .. } = chosen;
         if self.kind != Kind::Littlefs {
-            return self.refuse();
+            return Err(self.refusal(TreeLack::Changes));
         }
         let place = (found.offset, found.len);
         let mut opened = self.files(chosen)?.opened;
@@ -255,7 +256,7 @@ impl Format for TreeShape {
     fn growth(&self, _: Chosen<'_>, _: bool) -> Result<Option<Growth>, ImageError> {
         match self.kind {
             Kind::Littlefs => Ok(None),
-            _ => self.refuse(),
+            _ => Err(self.refusal(TreeLack::Changes)),
         }
     }
 
@@ -283,7 +284,7 @@ impl Format for TreeShape {
     }
 
     fn repair(&self, _: &Image, _: &ImageLocation, _: &Output, _: &mut Saved) -> Result<Method, ImageError> {
-        self.refuse()
+        Err(self.refusal(TreeLack::Repair))
     }
 
     fn extraction(&self, chosen: Chosen<'_>) -> Result<Box<dyn Extracting>, ImageError> {
@@ -291,18 +292,18 @@ impl Format for TreeShape {
     }
 
     fn extraction_at(&self, _: Chosen<'_>, _: At) -> Result<Box<dyn Extracting>, ImageError> {
-        self.refuse()
+        Err(self.refusal(TreeLack::Moments))
     }
 
     fn history(&self, _: Chosen<'_>) -> Result<Vec<Revision>, ImageError> {
-        self.refuse()
+        Err(self.refusal(TreeLack::Moments))
     }
 
     fn dump(&self, _: Chosen<'_>, _: &DumpTarget) -> Result<Vec<Dumped>, ImageError> {
-        self.refuse()
+        Err(self.refusal(TreeLack::Nodes))
     }
 
     fn volume(&self, _: Chosen<'_>) -> Result<Box<dyn Volume>, ImageError> {
-        self.refuse()
+        Err(self.refusal(TreeLack::Lebs))
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::map::probe_match::{Facts, Kind, Value};
+use crate::map::probe_match::{Facts, Kind};
 
 /// The format of a filesystem that is only read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -25,14 +25,6 @@ pub struct TreeInfo {
 impl TreeInfo {
     /// Writes the properties, a line each.
     pub(in crate::format) fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, value) in &self.facts.0 {
-            let name = name.replace('_', " ");
-            match value {
-                Value::Text(text) => writeln!(f, "  {name}: {text}")?,
-                Value::Number(number) => writeln!(f, "  {name}: {number}")?,
-                Value::Real(number) => writeln!(f, "  {name}: {number:.2}")?,
-            }
-        }
-        Ok(())
+        self.facts.shown().try_for_each(|(name, value)| writeln!(f, "  {name}: {value}"))
     }
 }

@@ -3,7 +3,7 @@
 use floatgate_stack::fs::{Attributes, DeviceNumber, DirEntry, Error, FileType, NewFile, NewKind};
 use rustix::io::Errno;
 
-use super::{Answer, Handler, named, number};
+use super::{Answer, Handler, number};
 
 /// Set-group-ID: new files in such a directory get its group.
 const SET_GROUP_ID: u32 = 0o2000;
@@ -87,7 +87,7 @@ impl Handler {
         let file = NewFile { kind, permissions: node.mode & 0o7777 | special, uid: node.uid, gid };
         let inode = match self.changing().create(node.directory, node.name, &file) {
             Err(Error::TooLarge { .. }) => return Err(Errno::NAMETOOLONG),
-            outcome => outcome.map_err(named(node.name))?,
+            outcome => outcome.map_err(number)?,
         };
         let attributes = self.attributes(inode)?;
         self.note_parent(&attributes, node.directory);

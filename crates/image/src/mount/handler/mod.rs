@@ -86,7 +86,7 @@ impl Handler {
     /// # Errors
     /// There is no such name.
     pub fn lookup(&mut self, directory: u32, name: &[u8]) -> Answer<Attributes> {
-        let inode = self.fs.lookup(directory, name).map_err(named(name))?;
+        let inode = self.fs.lookup(directory, name).map_err(number)?;
         self.listed(directory, inode)
     }
 
@@ -111,7 +111,7 @@ impl Handler {
     /// # Errors
     /// There is no such name, or it is a directory.
     pub fn unlink(&mut self, directory: u32, name: &[u8]) -> Answer<()> {
-        self.changing().unlink(directory, name).map_err(named(name))
+        self.changing().unlink(directory, name).map_err(number)
     }
 
     /// Removes an empty directory.
@@ -119,7 +119,7 @@ impl Handler {
     /// # Errors
     /// There is no such name, or the directory is not empty.
     pub fn remove_dir(&mut self, directory: u32, name: &[u8]) -> Answer<()> {
-        self.changing().remove_dir(directory, name).map_err(named(name))
+        self.changing().remove_dir(directory, name).map_err(number)
     }
 
     /// Creates another name for a file.
@@ -130,7 +130,7 @@ impl Handler {
         match self.changing().link(inode, directory, name) {
             // Error number that POSIX requires.
             Err(Error::IsDirectory) => return Err(Errno::PERM),
-            outcome => outcome.map_err(named(name))?,
+            outcome => outcome.map_err(number)?,
         }
         self.attributes(inode)
     }
@@ -148,7 +148,7 @@ impl Handler {
             _ => return Err(Errno::INVAL),
         };
         let name = |(directory, name)| floatgate_stack::fs::Name { directory, name };
-        self.changing().rename(name(from), name(to), how).map_err(named(to.1))?;
+        self.changing().rename(name(from), name(to), how).map_err(number)?;
         for (directory, name) in [from, to] {
             if let Ok(inode) = self.fs.lookup(directory, name)
                 && let Ok(attributes) = self.attributes(inode)
@@ -168,10 +168,4 @@ impl Handler {
 /// Number of an error.
 fn number(error: Error) -> Errno {
     errno(&error)
-}
-
-/// As [`number`], for an operation with a name, which may be too long.
-fn named(name: &[u8]) -> impl Fn(Error) -> Errno {
-    let too_long = name.len() > 255;
-    move |error| if too_long && error == Error::BadName { Errno::NAMETOOLONG } else { errno(&error) }
 }

@@ -21,10 +21,15 @@ pub(super) const fn entry_bytes(name_len: usize) -> u64 {
     (Entry::SIZE + name_len + 1).next_multiple_of(8) as u64
 }
 
+/// Returns an error for a name that is too long.
+pub(super) const fn check_length(name: &[u8]) -> Result<()> {
+    if name.len() > MAX_NAME_BYTES { Err(Error::NameTooLong(MAX_NAME_BYTES)) } else { Ok(()) }
+}
+
 /// Returns an error for an invalid name.
 pub(super) fn check_name(name: &[u8]) -> Result<()> {
     let special = matches!(name, b"" | b"." | b"..") || name.iter().any(|&byte| byte == 0 || byte == b'/');
-    if special || name.len() > MAX_NAME_BYTES { Err(Error::BadName) } else { Ok(()) }
+    if special { Err(Error::BadName) } else { check_length(name) }
 }
 
 impl Ubifs<dyn Volume> {
@@ -34,9 +39,10 @@ impl Ubifs<dyn Volume> {
     /// [`Error::NotFound`], not a directory, damage, volume failures.
     pub fn lookup(&mut self, directory: u32, name: &[u8]) -> Result<u32> {
         self.directory(directory)?;
-        if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        if name.is_empty() {
             return Err(Error::BadName);
         }
+        check_length(name)?;
         self.find_entry(directory, name)?.map(|entry| entry.inode).ok_or(Error::NotFound)
     }
 
