@@ -60,7 +60,7 @@ pub(super) struct KeyArgs {
 }
 
 impl KeyArgs {
-    /// The image with the keys of its encrypted files, if there are some.
+    /// Adds the keys of encrypted files to the image, if the options name some.
     pub(super) fn with_keys(&self, image: Image) -> Result<Image, Failure> {
         Ok(match self.read()? {
             Some(keys) => image.with_keys(keys),
