@@ -38,7 +38,10 @@ fn detected(geometry: &PageGeometry, dump: &[u8]) -> Result<Detection, EccError>
 }
 
 fn found(geometry: &PageGeometry, dump: &[u8]) -> Option<(String, String)> {
-    let detection = detected(geometry, dump).unwrap();
+    let detection = match detected(geometry, dump) {
+        Err(EccError::TooLittle) => return None,
+        detection => detection.unwrap(),
+    };
     detection.found().map(|scheme| (scheme.code().to_string(), scheme.layout_name().to_string()))
 }
 
