@@ -57,7 +57,7 @@ pub(super) struct Page {
 /// Picks pages with data from all parts of a dump, which is read once.
 ///
 /// # Errors
-/// A dump without a whole page, or without any data, or with too little data; what reading meets.
+/// A dump without a whole page, without data, or with too little data; what reading meets.
 pub fn sample(
     geometry: &PageGeometry,
     dump: Dump<'_>,
