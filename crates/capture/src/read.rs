@@ -555,7 +555,7 @@ mod tests {
         for (text, first, windows) in
             [(&csv, csv.find("0.000001750").unwrap() + 20, 2), (&vcd, vcd.find("#2000").unwrap(), 2)]
         {
-            let read = |end: usize| read(text[..end].as_bytes(), &Channels::default());
+            let read = |end: usize| read(&text.as_bytes()[..end], &Channels::default());
             let mut cut_in_line = 0;
             for end in first..=text.len() {
                 let capture = read(end).unwrap_or_else(|error| panic!("{end}: {error}"));

@@ -25,7 +25,7 @@ const MOST: u64 = 256 << 20;
 
 If the inputs have several boards, parts or cards, the page begins with their comparison, as by `floatgate compare`. The page needs no network.
 
-Results are files with what another command prints with --json or --csv. Each list of a result becomes a table.")]
+Results are files with what another command prints as JSON or CSV. Each list of a result becomes a table.")]
 pub(crate) struct Args {
     /// Setups (names or TOML files), and results of commands (files with the extension json or csv)
     #[arg(required = true, value_name = "SETUP|RESULT")]

@@ -92,9 +92,9 @@ fn what_cannot_be_built_is_refused_and_leaves_nothing_behind() {
 #[test]
 fn a_partition_is_the_size_of_a_littlefs() {
     let folder = folder("build-partition");
-    let built = words(&folder, "image build good.tar -o data.littlefs --format littlefs --partition 256KiB");
+    let built = words(&folder, "image build good.tar -o data.littlefs --format littlefs --partition 4MiB");
     assert!(matches!(built.code, Some(0 | 1)), "{}", built.err);
-    assert_eq!(std::fs::metadata(folder.join("data.littlefs")).unwrap().len(), 256 << 10);
+    assert_eq!(std::fs::metadata(folder.join("data.littlefs")).unwrap().len(), 4 << 20);
     let refused =
         words(&folder, "image build good.tar -o x --format jffs2 --peb-size 64KiB --partition 2MiB");
     assert!(

@@ -170,7 +170,6 @@ impl Case {
         if *kind == "flips" {
             assert_eq!(number("corrected").trim(), "1", "{target}");
         }
-        println!("{report}");
     }
 }
 

@@ -11,7 +11,7 @@ use floatgate_sim::error::Error;
 use serde_json::{Map, Value};
 
 /// Help text for JSON that cannot be shown.
-pub(super) const HELP: &str = "give what a command of floatgate printed with --json";
+pub(super) const HELP: &str = "give what a command of floatgate printed as JSON";
 
 /// Paths and captions of the lists in a result that become tables; the first list always exists. `None` for a result
 /// whose lists have no captions of their own ([`lists`]).

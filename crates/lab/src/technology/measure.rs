@@ -454,7 +454,7 @@ fn fill_life(
     candidate.figures.life_years = Some(worn.rated_years * share / per_byte.unwrap_or(1.0));
     candidate.remarks.push(match per_byte {
         Some(per_byte) => format!(
-            "{} writes {} bytes to the card for each byte of the files: the life is that of `floatgate life --write-per-day {}`.",
+            "{} writes {} bytes to the card for each byte of the files: {} bytes a day, as `floatgate life` counts them.",
             trace.filesystem,
             three(per_byte),
             (use_.write_bytes_per_day as f64 * per_byte).round()
