@@ -267,8 +267,9 @@ def _keys(key: Union[Key, Sequence[Key], None]) -> list[bytes]:
     """Bytes of the master keys of encrypted files."""
     if key is None:
         return []
-    single = isinstance(key, (str, bytes, bytearray, os.PathLike))
-    return [_key(one) for one in ([key] if single else key)]  # type: ignore[union-attr,list-item,unused-ignore]
+    if isinstance(key, (str, bytes, bytearray, os.PathLike)):
+        return [_key(key)]
+    return [_key(one) for one in key]
 
 
 def _key(key: Key) -> bytes:
