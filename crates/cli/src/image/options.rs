@@ -152,6 +152,7 @@ impl ImageArgs {
     }
 
     /// The keys of encrypted files, if there are some.
+    #[cfg(feature = "mount")]
     pub(super) fn keys(&self) -> Result<Option<Keys>, Failure> {
         self.keys.read()
     }
