@@ -135,33 +135,26 @@ fn unit_bytes(text: &str) -> Result<u32, String> {
 impl Args {
     /// The dumps of the two chips.
     fn dumps<'f>(&self, opened: &'f [File]) -> Result<[ChipDump<'f>; 2], Failure> {
-        let lens = opened.iter().map(|file| Ok(file.metadata().map_err(ImageError::File)?.len()));
-        let lens = lens.collect::<Result<Vec<u64>, _>>().map_err(|error| self.failure(&error))?;
-        if lens.contains(&0) {
-            let empty = [Some(&self.one), self.other.as_ref()].into_iter().flatten().zip(&lens);
-            let path = empty.filter(|(_, len)| **len == 0).map(|(path, _)| path).next().unwrap_or(&self.one);
-            return Err(files::failure(path, &EccError::Empty));
-        }
-        if let [len] = *lens
-            && !len.is_multiple_of(2)
-        {
-            let what = format!(
-                "{}: its number of bytes, {len}, is odd: these are no two chips of one size",
-                self.one.display()
-            );
-            return Err(Failure::new(what, "name the dumps of the two chips"));
-        }
-        match opened {
-            [one, other] => {
-                let whole = |file: &'f File| {
-                    let len = file.metadata().map_err(ImageError::File)?.len();
-                    Ok(ChipDump { file, offset: 0, len })
-                };
-                let both = whole(one).and_then(|one| Ok([one, whole(other)?]));
-                both.map_err(|error| self.failure(&error))
+        let paths = [Some(&self.one), self.other.as_ref()].into_iter().flatten();
+        let mut dumps = Vec::with_capacity(opened.len());
+        for (path, file) in paths.zip(opened) {
+            let len = file.metadata().map_err(|error| self.failure(&ImageError::File(error)))?.len();
+            if len == 0 {
+                return Err(files::failure(path, &EccError::Empty));
             }
-            [both, ..] => join::halves(both).map_err(|error| self.failure(&error)),
-            [] => Err(Failure::new("no dump is named", "name the dumps of the two chips")),
+            dumps.push(ChipDump { file, offset: 0, len });
+        }
+        match *dumps {
+            [one, other] => Ok([one, other]),
+            [ChipDump { len, .. }] if !len.is_multiple_of(2) => {
+                let what = format!(
+                    "{}: its number of bytes, {len}, is odd: these are no two chips of one size",
+                    self.one.display()
+                );
+                Err(Failure::new(what, "name the dumps of the two chips"))
+            }
+            [ChipDump { file, .. }] => join::halves(file).map_err(|error| self.failure(&error)),
+            _ => Err(Failure::new("no dump is named", "name the dumps of the two chips")),
         }
     }
 
