@@ -189,6 +189,17 @@ mod tests {
     use crate::card::shipped::traces;
     use serde_json::{Value, json};
 
+    /// Advice from some traces on an empty card, without demands on the filesystem.
+    pub(super) fn without_needs(traces: impl Iterator<Item = ShippedTrace>) -> AdviceOptions {
+        AdviceOptions {
+            traces: traces.collect(),
+            state: CardState::Empty,
+            needs: Vec::new(),
+            write_bytes_per_day: 1 << 30,
+            seed: 0,
+        }
+    }
+
     fn probed(au: u64, phase: u64, open: u64) -> DeviceFacts {
         let answer = |value: u64, confidence: f64| json!({ "value": value, "confidence": confidence, "alternatives": [{ "value": 8 << 20, "confidence": 0.05 }], "reason": "measured" });
         let answers = json!({
@@ -234,13 +245,7 @@ mod tests {
         let chosen = traces()
             .into_iter()
             .filter(|t| t.workload == "create" && ["ext4", "vfat"].contains(&t.filesystem));
-        let wanted = AdviceOptions {
-            traces: chosen.collect(),
-            state: CardState::Empty,
-            needs: Vec::new(),
-            write_bytes_per_day: 1 << 30,
-            seed: 0,
-        };
+        let wanted = without_needs(chosen);
         let of = |known: &DeviceFacts| {
             let advice = advise(&library, known, None, &wanted, &|_| ()).unwrap();
             advice
@@ -372,13 +377,7 @@ mod tests {
         };
         let library = Library::built_in();
         let chosen = traces().into_iter().filter(|t| t.workload == "create" && t.filesystem == "ext4");
-        let wanted = AdviceOptions {
-            traces: chosen.collect(),
-            state: CardState::Empty,
-            needs: Vec::new(),
-            write_bytes_per_day: 1 << 30,
-            seed: 0,
-        };
+        let wanted = without_needs(chosen);
         let speed = |known: &DeviceFacts| {
             let advice = advise(&library, known, None, &wanted, &|_| ()).unwrap();
             let (filesystem, speed) =

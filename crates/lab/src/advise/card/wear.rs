@@ -227,6 +227,7 @@ fn as_small_as_the_traces(model: &LoadedCard) -> LoadedCard {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::without_needs;
     use super::*;
     use crate::card::load;
     use floatgate_config::{Library, Override};
@@ -255,13 +256,7 @@ mod tests {
     #[test]
     fn a_life_is_that_of_the_blocks_which_wear_out_first() {
         let chosen = crate::card::shipped::traces().into_iter().filter(|t| t.name() == "f2fs-create");
-        let wanted = AdviceOptions {
-            traces: chosen.collect(),
-            state: CardState::Empty,
-            needs: Vec::new(),
-            write_bytes_per_day: 1 << 30,
-            seed: 0,
-        };
+        let wanted = without_needs(chosen);
         let point = |sets: &[&str]| {
             let card = card("emmc-16g", sets);
             let lives = lives(&card, BlockFs::F2fs, &wanted).unwrap();
