@@ -105,6 +105,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
 /// Failure for a name that is in no list, with similar names. A name that is in a list selects the command of that list
 /// ([`crate::forms`]).
 fn unknown(name: &Path) -> Failure {
+    if let Some(id) = name.to_str().filter(|name| is_id(name)) {
+        return Failure::new(
+            format!("no chip of the catalogue has the id {id}"),
+            "`floatgate identify` tells the maker of an id; docs/chips.md tells how to add a chip",
+        );
+    }
     let library = Library::built_in();
     let near = floatgate_config::did_you_mean(
         &name.to_string_lossy(),
@@ -114,6 +120,12 @@ fn unknown(name: &Path) -> Failure {
         format!("{} is no name of the catalogue, and no file of a setup or part", name.display()),
         format!("{near}`floatgate list` names the lists"),
     )
+}
+
+/// True for the bytes of an id, two hexadecimal digits each, with hyphens.
+fn is_id(name: &str) -> bool {
+    let is_byte = |byte: &str| byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit());
+    name.contains('-') && name.split('-').all(is_byte)
 }
 
 pub(crate) fn controllers(args: &profiles::Args) -> Outcome {

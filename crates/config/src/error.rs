@@ -119,6 +119,11 @@ impl ConfigError {
         self.0.place.as_ref()
     }
 
+    /// True if the position is in a file of the user, not in a built-in text or an argument.
+    pub fn is_in_users_file(&self) -> bool {
+        self.place().is_some_and(|place| place.source.folder().is_some())
+    }
+
     /// Removes the position, for an error in a generated text.
     #[must_use]
     pub fn without_place(mut self) -> Self {

@@ -62,18 +62,29 @@ impl Concluded for SpeedRun {
         let (Some(read), Some(write)) = (read, write) else { return String::new() };
         let what = if self.report.filesystem.is_some() { "files in pieces of 64 KiB" } else { "pages" };
         let speed = format!("It reads {what} at {} and writes them at {}.", rate(read), rate(write));
-        let advice = self.advice.iter().find(|advice| advice.test == read.name);
-        advice.map_or(speed.clone(), |advice| format!("{speed} {}", bottleneck(advice)))
+        let of = |name: &str| self.advice.iter().find(|advice| advice.test == name);
+        let long = self.report.filesystem.is_none().then(|| of("eraseblock read")).flatten();
+        of(&read.name).map_or(speed.clone(), |advice| format!("{speed} {}", bottleneck(advice, long)))
     }
 }
 
-fn bottleneck(advice: &Advice) -> String {
-    let phase = Phase::ALL.into_iter().find(|phase| phase.name() == advice.bottleneck).map_or("", explain);
-    let next = advice.next.as_ref().map_or_else(
-        || "no single change of bus or driver makes them faster".to_owned(),
-        |next| format!("with {} they are {} times as fast", next.set, three(next.factor)),
-    );
-    format!("Reads spend {:.0} % of their time on {phase}; {next}.", advice.share_percent)
+/// Factor from which a change that makes reads of eraseblocks faster is worth a clause.
+const WORTH_A_CLAUSE: f64 = 1.1;
+
+/// Sentence on reads of pages, and on those of eraseblocks if only these become faster by a single change.
+fn bottleneck(pages: &Advice, eraseblocks: Option<&Advice>) -> String {
+    let phase = Phase::ALL.into_iter().find(|phase| phase.name() == pages.bottleneck).map_or("", explain);
+    let long = eraseblocks.and_then(|advice| advice.next.as_ref());
+    let next = match (&pages.next, long.filter(|next| next.factor >= WORTH_A_CLAUSE)) {
+        (Some(next), _) => format!("with {} they are {} times as fast", next.set, three(next.factor)),
+        (None, Some(next)) => format!(
+            "no single change of bus or driver makes reads of single pages faster, but with {} whole eraseblocks are read {} times as fast",
+            next.set,
+            three(next.factor)
+        ),
+        (None, None) => "no single change of bus or driver makes them faster".to_owned(),
+    };
+    format!("Reads spend {:.0} % of their time on {phase}; {next}.", pages.share_percent)
 }
 
 impl Concluded for Traced {

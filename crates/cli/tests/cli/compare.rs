@@ -112,6 +112,21 @@ fn a_board_that_refuses_its_chip_is_a_row() {
     assert!(slower < usual["candidates"][0]["read_mib_s"].as_f64().unwrap(), "{json}");
 }
 
+/// A typing error in a file was once a verdict about the board, with exit status 0.
+#[test]
+fn a_wrong_value_in_a_file_is_no_verdict() {
+    let folder = fresh("compare-typing-error");
+    for (name, text, place) in [
+        ("clock.toml", "base = \"stm32-n25q128a\"\nbus.clock_hz = \"fast\"\n", "clock.toml:2:16"),
+        ("card.toml", "base = \"samsung-evo-16g\"\ncard.open_aus = -1\n", "card.toml:2:15"),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+        let refused = run_in(&folder, ["compare", "stm32-n25q128a", name]);
+        assert_eq!((refused.code, refused.out.as_str()), (Some(2), ""), "{}", refused.err);
+        assert!(refused.err.contains(place), "{}", refused.err);
+    }
+}
+
 /// An override that no target has, or that all refuse, is an error before anything is measured.
 #[test]
 fn a_wrong_override_is_no_verdict() {

@@ -23,6 +23,21 @@ fn commands_take_its_file_where_they_take_a_part() {
     }
 }
 
+/// A copy whose size was changed kept the SFDP of the other chip, and the driver found the other size.
+#[test]
+fn the_sfdp_of_another_chip_is_refused() {
+    let folder = fresh("own-chip-sfdp");
+    let copy = run_in(&folder, ["list", "w25q128jv", "--toml"]).out;
+    let larger = copy.replace("size_bytes = \"16 MiB\"", "size_bytes = \"32 MiB\"");
+    assert_ne!(copy, larger);
+    std::fs::write(folder.join("mine.toml"), larger).unwrap();
+    let refused = run_in(&folder, ["speed", "mine.toml"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.out);
+    assert!(refused.err.contains("states 16 MiB, and geometry.size_bytes is 32 MiB"), "{}", refused.err);
+    let unknown = run_in(&folder, ["list", "5e-40"]);
+    assert!(unknown.err.contains("no chip of the catalogue has the id 5e-40"), "{}", unknown.err);
+}
+
 /// The sources of its base say nothing about what the file changes.
 #[test]
 fn its_own_values_are_named_as_the_files_own() {

@@ -1,8 +1,9 @@
 //! Checks of rules that the types of a specification do not enforce.
 
-use super::sfdp::AREA_BYTES_MAX;
+use super::sfdp::{AREA_BYTES_MAX, area};
 use super::spec::{OctalSwitch, OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SfdpPiece, SpiNorSpec};
 use crate::spec::BadSpec;
+use floatgate_mtd::size::text as size_text;
 use std::fmt;
 
 /// Maximum size of the program buffer, bytes.
@@ -54,6 +55,13 @@ impl SpiNorSpec {
         if self.sfdp_bytes.iter().any(reaches) {
             return bad("sfdp_bytes must end within 64 KiB");
         }
+        if let Some(stated) = self.sfdp_size().filter(|stated| *stated != size) {
+            return Err(impossible(format!(
+                "the SFDP in sfdp_bytes states {}, and geometry.size_bytes is {}: remove sfdp_bytes if they are of another chip",
+                size_text(stated),
+                size_text(size)
+            )));
+        }
         self.check_erase_types()?;
         let all = [&self.reads, &self.reads_4b, &self.programs, &self.programs_4b];
         if all.into_iter().flatten().any(|v| v.max_hz == 0 && self.max_hz(v.mode) == 0) {
@@ -63,6 +71,12 @@ impl SpiNorSpec {
             return bad("a command in 8D-8D-8D needs [chip.octal]");
         }
         self.check_registers()
+    }
+
+    /// Size that the stated SFDP bytes contain, bytes; `None` without such bytes, or if they are not valid tables.
+    fn sfdp_size(&self) -> Option<u64> {
+        let area = (!self.sfdp_bytes.is_empty()).then(|| area(self))?.ok()?;
+        floatgate_media::sfdp::parse(&area).ok()?.bfpt.body.capacity_bytes()
     }
 
     fn check_registers(&self) -> Result<(), BadSpec> {

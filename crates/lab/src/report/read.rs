@@ -524,9 +524,13 @@ fn compared(subject: &str, result: &Map<String, Value>) -> Compared {
     let is_several = |name: &str| name.contains("x erase ");
     let mut figures: Vec<(String, Cell)> =
         tests.iter().filter_map(|test| speed(test)).filter(|(name, _)| !is_several(name)).collect();
-    let bottleneck = tests.first().and_then(|test| breakdown(test.get("breakdown_ns")?));
+    // The reads that the conclusion of `speed` is about.
+    let is_read = |test: &&&Map<String, Value>| ["page read", "read 64 KiB"].contains(&name_of(test));
+    let read = tests.iter().find(is_read).or(tests.first());
+    let bottleneck = read.and_then(|test| breakdown(test.get("breakdown_ns")?));
     if let Some((phase, _)) = bottleneck.into_iter().flatten().max_by_key(|(_, ns)| *ns) {
-        figures.push(("bottleneck".to_owned(), Cell::Text(phase.name().to_owned())));
+        let of = if read.is_some_and(|test| is_read(&test)) { "bottleneck of reads" } else { "bottleneck" };
+        figures.push((of.to_owned(), Cell::Text(phase.name().to_owned())));
     }
     Compared { subject: subject.to_owned(), figures }
 }

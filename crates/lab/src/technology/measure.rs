@@ -52,9 +52,10 @@ pub fn measure(library: &Library, target: &Path, sets: &[Override], use_: &Use) 
     Ok(candidate)
 }
 
-/// True for the error of a board that refuses its chip: the target is known, and its files are valid.
+/// True for the error of a board that refuses its chip. A wrong value in a file of the user is not a refusal, but an
+/// error of that file.
 fn is_refusal(error: &ConfigError) -> bool {
-    matches!(error.problem(), Problem::WrongValue | Problem::MissingKey)
+    matches!(error.problem(), Problem::WrongValue | Problem::MissingKey) && !error.is_in_users_file()
 }
 
 impl Candidate {
@@ -369,6 +370,10 @@ fn fill_from_requests(candidate: &mut Candidate, card: &LoadedCard, use_: &Use) 
             let interval = interval.scaled(1e6 / MIB, false);
             candidate.intervals.push(FigureInterval { figure: figure.to_owned(), interval });
         }
+    }
+    if card.spec.host.bus.is_none() {
+        let remark = "No host limits the bus of the card, which runs in its fastest mode: the key `card.host.bus` sets the mode of a host.";
+        candidate.remarks.push(remark.to_owned());
     }
     let rows = |measure| Spread::of(measure).map(|spread| spread.map_or(0, |spread| spread.rows));
     candidate.remarks.push(format!(

@@ -15,13 +15,15 @@ struct Checked {
     refused: Vec<(usize, ConfigError)>,
     /// False if the target itself is wrong, so that its overrides could not be checked.
     is_judged: bool,
+    /// Error in a file of the user.
+    wrong_file: Option<ConfigError>,
 }
 
 /// Overrides of each target, in the order of the targets. A value that only some targets refuse is kept: these targets
 /// cannot be measured with it.
 ///
 /// # Errors
-/// An override whose key no target has, or whose value every target with the key refuses.
+/// An error in a target's file; an override whose key no target has, or whose value every target with the key refuses.
 pub fn of_each(
     library: &Library,
     targets: &[impl AsRef<Path>],
@@ -29,6 +31,9 @@ pub fn of_each(
 ) -> Result<Vec<Vec<Override>>, Error> {
     let checked: Vec<Checked> =
         targets.iter().map(|target| Checked::of(library, target.as_ref(), sets)).collect();
+    if let Some(error) = checked.iter().find_map(|one| one.wrong_file.clone()) {
+        return Err(error.into());
+    }
     let named = targets.iter().map(|target| target.as_ref().display().to_string()).zip(&checked);
     let judged: Vec<(String, &Checked)> = named.filter(|(_, one)| one.is_judged).collect();
     for number in 0..sets.len() {
@@ -80,13 +85,14 @@ impl Checked {
     fn of(library: &Library, target: &Path, sets: &[Override]) -> Self {
         let mut checked = Self { is_judged: error_of(library, target, &[]).is_none(), ..Self::default() };
         let mut left: Vec<(usize, &Override)> = sets.iter().enumerate().collect();
-        while !left.is_empty() {
+        while !left.is_empty() || !checked.is_judged {
             let all: Vec<Override> = left.iter().map(|(_, set)| (*set).clone()).collect();
             let Some(error) = error_of(library, target, &all) else { break };
             // Any other error is in the target itself, or in a combination with the target's values.
             let Some(at) =
                 error.place().and_then(|place| left.iter().position(|(_, set)| set.has_place(place)))
             else {
+                checked.wrong_file = error.is_in_users_file().then_some(error);
                 break;
             };
             let (number, _) = left.remove(at);

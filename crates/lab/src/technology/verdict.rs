@@ -1,4 +1,4 @@
-//! Conclusion: the fastest candidates, and the unfit ones.
+//! Conclusion: the fastest candidates, the cheapest one, and the unfit ones.
 
 use super::{Candidate, Figures, Use};
 use crate::life;
@@ -6,7 +6,7 @@ use floatgate_mtd::size::text as size;
 use floatgate_mtd::words::measure;
 use serde::{Deserialize, Serialize};
 
-/// Criterion for the fastest candidate.
+/// Criterion in which a candidate leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Race {
@@ -18,10 +18,12 @@ pub enum Race {
     Write,
     /// Fastest 4 KiB writes with fsync.
     SyncedWrite,
+    /// Lowest price of the whole part.
+    Price,
 }
 
 impl Race {
-    const ALL: [Self; 4] = [Self::Ready, Self::Read, Self::Write, Self::SyncedWrite];
+    const ALL: [Self; 5] = [Self::Ready, Self::Read, Self::Write, Self::SyncedWrite, Self::Price];
 
     const fn figure(self, figures: &Figures) -> Option<f64> {
         match self {
@@ -29,13 +31,14 @@ impl Race {
             Self::Read => figures.read_mib_s,
             Self::Write => figures.write_mib_s,
             Self::SyncedWrite => figures.synced_write_ms,
+            Self::Price => figures.usd,
         }
     }
 
     /// Factor by which the first of two figures is better.
     fn factor(self, first: f64, second: f64) -> f64 {
         match self {
-            Self::Ready | Self::SyncedWrite => second / first,
+            Self::Ready | Self::SyncedWrite | Self::Price => second / first,
             Self::Read | Self::Write => first / second,
         }
     }
@@ -46,6 +49,7 @@ impl Race {
             Self::Read => format!("reads fastest ({} MiB/s)", three(value)),
             Self::Write => format!("writes fastest ({} MiB/s)", three(value)),
             Self::SyncedWrite => format!("has the fastest small synced writes ({} ms)", three(value)),
+            Self::Price => format!("costs least (${value:.2})"),
         }
     }
 }
@@ -68,7 +72,7 @@ pub fn seconds(value: f64) -> String {
     if value < 1.0 { format!("{} ms", three(value * 1e3)) } else { format!("{} s", three(value)) }
 }
 
-/// Fastest candidate among those with a known figure.
+/// Best candidate among those with a known figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lead {
     /// Criterion in which the candidate leads.
@@ -81,7 +85,7 @@ pub struct Lead {
     pub factor: f64,
 }
 
-/// Fastest candidates of each race in which at least two figures are known. Several candidates lead if their displayed
+/// Best candidates of each race in which at least two figures are known. Several candidates lead if their displayed
 /// figures are equal. None leads if no other candidate is slower.
 pub fn leads(candidates: &[Candidate]) -> Vec<Lead> {
     Race::ALL.into_iter().flat_map(|race| leads_of(race, candidates)).collect()
@@ -303,6 +307,19 @@ mod tests {
         assert_eq!(said(&all, &USE), ["All of them last 10 years at 100 MiB a day."]);
         let equal = [candidate("a", Some(1.0), 1.0, 1.0), candidate("b", Some(1.0), 1.0, 1.0)];
         assert_eq!(leads(&equal), [], "neither is faster");
+    }
+
+    #[test]
+    fn the_cheapest_candidate_is_named() {
+        let mut all = [candidate("a", Some(2.0), 9.0, 1.0), candidate("b", Some(3.0), 1.0, 3.0)];
+        all[0].figures.usd = Some(10.4);
+        assert_eq!(leads(&all).len(), 4, "one known price is no race");
+        all[1].figures.usd = Some(5.2);
+        let said = said(&all, &USE);
+        assert!(
+            said[0].starts_with("Choose a: it ") && said[0].ends_with("; b costs least ($5.20)."),
+            "{said:?}"
+        );
     }
 
     /// Three boards, two of them equal. The equal ones once counted as no leaders, so the third was chosen for the only
