@@ -17,7 +17,8 @@ pub enum Mapping {
     /// An allocation unit is one block, written in order, and only open allocation units can be written.
     #[default]
     Block,
-    /// As `block`, but short requests that are not in order go to log blocks, which all allocation units share.
+    /// Allocation units are mapped as by `block`, but short requests that are not in order go to log blocks, which all
+    /// allocation units share.
     Hybrid,
     /// A map unit can be on any page, and garbage collection frees blocks.
     Page,
@@ -38,7 +39,7 @@ pub enum Collector {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FatKind {
-    /// As the other allocation units of the card.
+    /// The area is treated like all other allocation units.
     #[default]
     None,
     /// Allocation units of the area stay open and take writes in any order, and writes elsewhere do not close them.
@@ -74,7 +75,7 @@ pub enum FakeKind {
     /// Address bits above the next power of two are ignored, and addresses between the real size and this power of
     /// two behave as `limbo`.
     Chain,
-    /// As `limbo`, but the most recently written sectors are kept in a cache.
+    /// Accesses behave as with `limbo`, but the most recently written sectors are kept in a cache.
     Cached,
 }
 
@@ -123,8 +124,8 @@ pub struct SlcSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnhancedSpec {
-    /// Size of the area at the beginning of the card, in bytes as the host sees it; 0 for none. The area takes its
-    /// size times the bits of a cell from the capacity.
+    /// Size of the area at the beginning of the card, in bytes as the host sees it; 0 for none. The capacity of the
+    /// card decreases by this size times the number of bits per cell.
     #[serde(with = "units::bytes")]
     pub bytes: u64,
     /// Rated program/erase cycles of a block of the area; 0 for ten times the cycles of the other blocks.
@@ -138,7 +139,7 @@ pub struct LossSpec {
     /// True if a flush ends although data is still in RAM, so that a power loss destroys data that the host believes
     /// to be safe.
     pub ignores_flush: bool,
-    /// Number of pages before a torn page that also lose their contents. They are in the same cells, and were
+    /// Number of pages before a torn page that also lose their contents, because they share its cells. These pages were
     /// programmed earlier.
     pub torn_pages: u32,
     /// Number of power losses in a million after which the card no longer starts; only losses during a program or an
@@ -337,8 +338,8 @@ pub struct CardSpec {
     /// Number of shared log blocks (mapping `hybrid`).
     #[serde(default)]
     pub log_blocks: u32,
-    /// Longest request that goes to the log, in bytes; 0 for no limit. A longer request opens its allocation unit
-    /// (mapping `hybrid`).
+    /// Length of the longest request that goes to the log, in bytes; 0 for no limit. A longer request opens its
+    /// allocation unit (mapping `hybrid`).
     #[serde(default, with = "units::bytes")]
     pub log_request_bytes: u64,
     /// Number of NAND blocks beyond those that hold the capacity: open and log blocks, SLC cache, over-provisioning,
@@ -387,7 +388,7 @@ pub struct CardSpec {
     pub enhanced: EnhancedSpec,
     /// Wear of the blocks, and the card's measures against it.
     pub wear: WearSpec,
-    /// Supply of the card, and its currents.
+    /// Supply voltage of the card, and its currents.
     #[serde(default)]
     pub power: PowerSpec,
     /// Timeouts, interface and CPU time of the host.
@@ -408,7 +409,7 @@ pub struct CardSpec {
     /// Firmware that alters stored data; none for an honest card.
     #[serde(default)]
     pub evil: Option<EvilSpec>,
-    /// Damage by a power loss, beyond the damage that a host must expect.
+    /// Damage by a power loss, in addition to the damage that a host must expect.
     #[serde(default)]
     pub loss: LossSpec,
     /// Partitions and background work that an eMMC reports.
