@@ -25,7 +25,7 @@ impl Node {
     /// Reads the value at a dotted path (empty path: this node) with a serde seed.
     ///
     /// # Errors
-    /// As [`Self::extract`].
+    /// The errors of [`Self::extract`].
     pub fn extract_seed<'de, S>(&'de self, path: &str, seed: S) -> Result<S::Value, ConfigError>
     where
         S: DeserializeSeed<'de>,

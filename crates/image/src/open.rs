@@ -70,19 +70,19 @@ fn tree_at(store: &dyn Store, at: u64) -> Option<map::Readable> {
 }
 
 impl Image {
-    /// Opens a file and looks for images in it. A NAND dump with OOB is corrected into a temporary file first.
+    /// Opens a file and searches it for images. A NAND dump with OOB is corrected into a temporary file first.
     ///
     /// # Errors
-    /// The file cannot be read; nothing known is in it.
+    /// The file cannot be read, or contains no known image.
     pub fn open(path: &Path, access: Access) -> Result<Self, ImageError> {
         Self::open_sized(path, access, FlashSizes::default())
     }
 
-    /// As [`open`](Self::open), of flash whose sizes were stated: of PEBs or eraseblocks, which a small image may not tell, or of the pages
-    /// of a dump with OOB.
+    /// Opens a file of flash with stated sizes: of PEBs or eraseblocks, which cannot always be found in a small image, or of the pages of a
+    /// dump with OOB.
     ///
     /// # Errors
-    /// As [`open`](Self::open); what is in the file has another size.
+    /// The errors of [`open`](Self::open), and contents with other sizes.
     pub fn open_sized(path: &Path, access: Access, sizes: impl Into<FlashSizes>) -> Result<Self, ImageError> {
         let sizes = sizes.into();
         if access == Access::Read && is_stream(path) {
@@ -95,7 +95,8 @@ impl Image {
         Self::over_stated(file, access, (None, sizes))
     }
 
-    /// As [`over_stated`](Self::over_stated) for reading; where nothing of flash is found, filesystems that are only read are looked for.
+    /// Opens a file for reading like [`over_stated`](Self::over_stated). If it contains no UBI, UBIFS or JFFS2, it is searched for other
+    /// filesystems.
     fn over_readable(file: File, sizes: FlashSizes) -> Result<Self, ImageError> {
         let copy = file.try_clone().map_err(ImageError::File)?;
         let error = match Self::over_stated(copy, Access::Read, (None, sizes)) {
@@ -176,7 +177,7 @@ impl Image {
     /// Opens what comes out of a pipe, for reading. It is kept in a temporary file.
     ///
     /// # Errors
-    /// As [`open_sized`](Self::open_sized); the temporary file has no room.
+    /// The errors of [`open_sized`](Self::open_sized), and no space for the temporary file.
     pub fn from_stream(
         stream: &mut dyn std::io::Read,
         sizes: impl Into<FlashSizes>,
@@ -184,7 +185,7 @@ impl Image {
         Self::over_readable(spooled(stream)?, sizes.into())
     }
 
-    /// Opens a file for reading whatever is in it: where nothing is found it has no images, but its bytes.
+    /// Opens a file for reading, even if it contains no known image. Its bytes can then be read, but it has no images.
     ///
     /// # Errors
     /// The file cannot be read, or is empty.
@@ -198,10 +199,10 @@ impl Image {
         Self::over_any(file, sizes.into())
     }
 
-    /// As [`open_any`](Self::open_any), of what comes out of a pipe.
+    /// Opens the data of a pipe like [`open_any`](Self::open_any).
     ///
     /// # Errors
-    /// As [`open_any`](Self::open_any); the temporary file has no room.
+    /// The errors of [`open_any`](Self::open_any), and no space for the temporary file.
     pub fn any_from_stream(
         stream: &mut dyn std::io::Read,
         sizes: impl Into<FlashSizes>,
@@ -209,7 +210,7 @@ impl Image {
         Self::over_any(spooled(stream)?, sizes.into())
     }
 
-    /// As [`open_any`](Self::open_any), of a file that is open.
+    /// Searches an open file like [`open_any`](Self::open_any).
     pub(crate) fn over_any(file: File, sizes: FlashSizes) -> Result<Self, ImageError> {
         let copy = file.try_clone().map_err(ImageError::File)?;
         match Self::over_stated(copy, Access::Read, (None, sizes)) {
@@ -229,7 +230,7 @@ impl Image {
     /// Opens a file to change what is in it, in memory: the changes are in what comes with the image.
     ///
     /// # Errors
-    /// As [`open_sized`](Self::open_sized).
+    /// The errors of [`open_sized`](Self::open_sized).
     pub(super) fn open_pending(
         path: &Path,
         sizes: impl Into<FlashSizes>,
@@ -288,18 +289,18 @@ impl Image {
     /// Looks for images in a file that is open.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn over(file: File, access: Access) -> Result<Self, ImageError> {
         Self::over_stated(file, access, (None, FlashSizes::default()))
     }
 
-    /// Opens a file that has been made of the one with this image.
+    /// Opens a file that was derived from the file of this image.
     pub(super) fn open_like(&self, path: &Path, access: Access) -> Result<Self, ImageError> {
         let file = File::options().read(true).write(access == Access::Write).open(path);
         Self::over_stated(file.map_err(ImageError::File)?, access, (self.protection.as_ref(), self.sizes))
     }
 
-    /// Opens a file of which the codes, or sizes of the flash, are known.
+    /// Opens a file whose ECC codes or flash sizes are known.
     fn over_stated(file: File, access: Access, known: StatedLayout<'_>) -> Result<Self, ImageError> {
         let (_, sizes) = known;
         let file = Arc::new(file);
@@ -509,7 +510,7 @@ impl Image {
     /// in LEBs.
     ///
     /// # Errors
-    /// As [`mount`](Self::mount).
+    /// The errors of [`mount`](Self::mount).
     pub fn unverified_losses(&self, selection: &Selection) -> Result<Vec<Loss>, ImageError> {
         let found = self.choose(selection)?;
         found.format().unverified_losses(Chosen { image: self, found: &found, selection })
@@ -529,7 +530,7 @@ impl Image {
     /// grows over erased flash and at the end of a file, and where it is to `recover` over what may have overwritten it.
     ///
     /// # Errors
-    /// As [`volume`](Self::volume); no filesystem.
+    /// The errors of [`volume`](Self::volume), and a volume without a filesystem.
     pub fn growth(&self, selection: &Selection, recover: bool) -> Result<Option<Growth>, ImageError> {
         let found = self.choose(selection)?;
         found.format().growth(Chosen { image: self, found: &found, selection }, recover)
@@ -538,7 +539,7 @@ impl Image {
     /// The volume that is meant: of a UBI device the only one, or the one that was named.
     ///
     /// # Errors
-    /// As [`mount`](Self::mount).
+    /// The errors of [`mount`](Self::mount).
     pub fn volume(&self, selection: &Selection) -> Result<Box<dyn Volume>, ImageError> {
         let found = self.choose(selection)?;
         found.format().volume(Chosen { image: self, found: &found, selection })
@@ -547,7 +548,7 @@ impl Image {
     /// Names of the other volumes of the UBI device in which the selected filesystem is.
     ///
     /// # Errors
-    /// As [`volume`](Self::volume).
+    /// The errors of [`volume`](Self::volume).
     pub fn other_volumes(&self, selection: &Selection) -> Result<Vec<String>, ImageError> {
         let found = self.choose(selection)?;
         found.format().other_volumes(Chosen { image: self, found: &found, selection })

@@ -348,7 +348,8 @@ pub fn folder_of(device: &Path) -> Option<PathBuf> {
     folder_below(&Path::new("/sys/dev/block").join(number).canonicalize().ok()?)
 }
 
-/// As [`folder_of`], from the sysfs folder of the block device; the folder of a partition is inside its device's.
+/// Folder with the registers, from the sysfs folder of the block device or partition. The folder of a partition is
+/// inside the folder of its device.
 fn folder_below(block: &Path) -> Option<PathBuf> {
     let folders = [block.join("device"), block.parent()?.join("device")];
     folders.into_iter().find(|folder| folder.join("cid").exists())

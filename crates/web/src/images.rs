@@ -85,19 +85,20 @@ pub(crate) enum Request {
     Open { path: PathBuf, blob: u32, len: u64 },
     /// Forgets a file.
     Close { path: PathBuf },
-    /// As `image map`.
+    /// Result of `floatgate image map`.
     Map { of: Selected },
-    /// As `image info`.
+    /// Result of `floatgate image info`.
     Info { of: Selected },
-    /// As `image ls`.
+    /// Result of `floatgate image ls`.
     Ls { of: Selected, folder: String },
     /// The first bytes of a file in the image, or all of them.
     Cat { of: Selected, file: String, most: Option<u64> },
-    /// As `image check`.
+    /// Result of `floatgate image check`.
     Check { of: Selected },
-    /// As `image extract`. With `part`, the files of that part of the map.
+    /// Writes an archive of the files, like `floatgate image extract`; with `part`, of the files of that part of the
+    /// map.
     Extract { of: Selected, archive: Archive, out: PathBuf, part: Option<usize> },
-    /// As `image check --repair`.
+    /// Writes a repaired image, like `floatgate image check --repair`.
     Repair { of: Selected, out: PathBuf },
     /// Bytes of a part of the map.
     Part { of: Selected, offset: u64, len: u64 },

@@ -192,7 +192,7 @@ impl SpiCard {
     /// Reads contents beside the wires; time passes.
     ///
     /// # Errors
-    /// As [`BlockDevice::read`].
+    /// The errors of [`BlockDevice::read`].
     pub fn read_contents(&mut self, lba: u64, sectors: &mut [u8]) -> Result<(), BlockError> {
         let done = self.card.read(self.now(), lba, sectors);
         self.pass_until(done)
@@ -201,7 +201,7 @@ impl SpiCard {
     /// Writes contents beside the wires; time passes.
     ///
     /// # Errors
-    /// As [`BlockDevice::write`].
+    /// The errors of [`BlockDevice::write`].
     pub fn write_contents(&mut self, lba: u64, sectors: &[u8]) -> Result<(), BlockError> {
         let done = self.card.write(self.now(), lba, sectors).and_then(|written| self.card.flush(written));
         self.pass_until(done)

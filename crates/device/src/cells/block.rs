@@ -5,8 +5,8 @@
 //! hazard is stored, with the number of reads and the time up to which it is valid. A read compares two integers with these limits, and a
 //! hash with a threshold. Only if the hash is below the threshold, single bits are examined.
 //!
-//! As the hazards are constant, repeated reads of a page have the same errors, and more errors as the page ages. Bits whose hazard is
-//! within [`super::errors::UNSTABLE`] of the page hazard read right or wrong at random in each read.
+//! Because the hazards are constant, repeated reads of a page have the same errors, and more errors as the page ages. Bits whose
+//! hazard is within [`super::errors::UNSTABLE`] of the page hazard read right or wrong at random in each read.
 
 use super::errors::{Damage, DamagedCells, Sampler};
 use super::rber::{Conditions, ErrorSpec, Rber};

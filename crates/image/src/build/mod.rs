@@ -445,8 +445,8 @@ pub struct FilledFiles {
     pub image_seq: u32,
 }
 
-/// Puts the files of a source, and what the device table says, into an empty filesystem. Data are compressed on all cores as
-/// `compression` says before they are handed over.
+/// Writes the files of a source and of the device table into an empty filesystem. Data is first compressed on all cores,
+/// with the method of `compression`.
 ///
 /// # Errors
 /// A source that cannot be read, no space, failures of the host. What single files cannot have is listed in
@@ -460,7 +460,7 @@ pub fn fill_filesystem(
     fill_with(Writer::new(fs, options.overrides), source, compression, options)
 }
 
-/// As [`fill_filesystem`], by a writer.
+/// Writes the files of a source into an empty filesystem with a writer; see [`fill_filesystem`].
 fn fill_with(
     mut writer: Writer<'_>,
     source: &Source,

@@ -120,7 +120,7 @@ pub fn diff(images: [(&Image, &Selection); 2], options: &DiffOptions) -> Result<
     Ok(compare(&mut *first, &mut *second, options))
 }
 
-/// As [`diff`], of two mounted filesystems.
+/// Compares two mounted filesystems.
 pub fn compare(first: &mut dyn FileSystem, second: &mut dyn FileSystem, options: &DiffOptions) -> DiffReport {
     let mut report = DiffReport::default();
     for (number, fs) in [(1, &*first), (2, &*second)] {

@@ -127,7 +127,8 @@ impl<'f> Editor<'f> {
         self.is_directory(path, inode)
     }
 
-    /// Where something of a name goes if it is to go to `to`: into a directory that is there, else it gets this name.
+    /// Path of a file with a name after it is moved to `to`: inside `to` if that is an existing directory, otherwise
+    /// `to` itself.
     pub(super) fn target(&mut self, to: &ImagePath, name: &[u8]) -> Result<ImagePath, EditError> {
         match to.find(self.fs)? {
             Some(inode) if self.is_directory(to, inode)? => Ok(to.join(name)),
@@ -258,7 +259,8 @@ impl<'f> Editor<'f> {
         self.fs.rename(source, target, how).map_err(to.failed())
     }
 
-    /// As [`target`](Self::target); a directory may get a name that ends with a slash.
+    /// Path of a renamed file, by the rules of [`target`](Self::target). The new name of a directory may end with a
+    /// slash.
     fn target_of_rename(&mut self, to: &ImagePath, source: Name<'_>) -> Result<ImagePath, EditError> {
         let plain = to.meaning_directory(false);
         let moved = self.fs.lookup(source.directory, source.name).map_err(to.failed())?;

@@ -48,10 +48,10 @@ pub struct EditOptions {
 /// Number of LEBs that the volume of a changed filesystem gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GrowTo {
-    /// As many as it has.
+    /// The current number of LEBs.
     #[default]
     Keep,
-    /// As many as the change needs, at most those that the filesystem was made for.
+    /// The number of LEBs that the change needs, up to the maximum for which the filesystem was made.
     Needed,
     /// This number.
     Lebs(u32),
@@ -131,7 +131,7 @@ impl Session {
     /// Opens an image and mounts what is meant in it.
     ///
     /// # Errors
-    /// As [`Image::mount`]; another program is changing the file.
+    /// The errors of [`Image::mount`], and a file that another program is changing.
     pub fn open(path: &Path, options: &EditOptions) -> Result<Self, EditError> {
         Self::with_lebs(path, options, None)
     }
@@ -190,8 +190,8 @@ pub type Change<'c> = dyn Fn(&mut Editor<'_>) -> Result<(), EditError> + 'c;
 /// Changes an image. Its volume grows only if the options say so.
 ///
 /// # Errors
-/// As [`Session::open`], the change, and [`Session::commit`]; a number of LEBs that the volume cannot have: the image is as it was
-/// then.
+/// The errors of [`Session::open`], of the change, and of [`Session::commit`], and an impossible number of LEBs. After an error
+/// the image is unchanged.
 pub fn edit(
     path: &Path,
     options: &EditOptions,

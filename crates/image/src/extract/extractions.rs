@@ -46,7 +46,8 @@ impl Extractions {
     /// is missing, or has an older state; the report says so where this is visible.
     ///
     /// # Errors
-    /// As [`open`](Self::open); several volumes and none chosen; a moment of another kind of filesystem.
+    /// The errors of [`open`](Self::open), several volumes without a selection, and a point in time of another kind of
+    /// filesystem.
     pub fn open_at(image: &Image, selection: &Selection, at: At) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
         found.format().extraction_at(Chosen { image, found: &found, selection }, at).map(Self)
@@ -55,7 +56,7 @@ impl Extractions {
     /// Extracts all of it. The limits hold for each filesystem.
     ///
     /// # Errors
-    /// As [`extract`](super::extract).
+    /// The errors of [`extract`](super::extract).
     pub fn run(
         self,
         target: &mut dyn Target,

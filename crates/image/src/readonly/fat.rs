@@ -429,7 +429,7 @@ impl Fat {
         (0, length)
     }
 
-    /// As many clusters as a file of this size has; none of a chain without an end.
+    /// Clusters of a file of this size; none if the chain has no end.
     fn chain(&mut self, first: u32, size: u64) -> Arc<Vec<u32>> {
         if let Some(chain) = self.chains.get((first, size)) {
             return chain;

@@ -134,7 +134,7 @@ pub(crate) fn fit(
     fit_usual(points, periods, floor, origins, prior)
 }
 
-/// As [`fit`], with a prior probability for each period.
+/// Searches for periods like [`fit`], with a prior probability for each period.
 pub(crate) fn fit_usual(
     points: &[Point],
     periods: &[u64],

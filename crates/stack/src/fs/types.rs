@@ -174,7 +174,7 @@ pub enum Rename {
     KeepTarget,
     /// Exchanges the two names.
     Exchange,
-    /// As [`Replace`](Self::Replace), and leaves a whiteout (a character device 0:0) under the old name.
+    /// Replaces a file of that name, and leaves a whiteout (a character device 0:0) under the old name.
     Whiteout,
 }
 

@@ -291,7 +291,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
         &mut self.flash.mtd
     }
 
-    /// As [`unmount`](Self::unmount), and returns the time.
+    /// Flushes, ends the mount, and returns the flash and the time.
     ///
     /// # Errors
     /// Flash failures; the flash is returned.

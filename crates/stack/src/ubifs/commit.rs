@@ -18,7 +18,7 @@ impl Core<dyn Volume> {
         self.commit_changes().map(drop)
     }
 
-    /// As [`commit`](Self::commit); returns true if there was something to commit.
+    /// Commits if anything has changed since the last commit. Returns true if it has.
     pub(crate) fn commit_changes(&mut self) -> Result<bool> {
         if !self.log.is_deferred() && self.tnc.dirty_nodes() == 0 && !self.space.is_dirty() {
             return Ok(false);
@@ -29,7 +29,7 @@ impl Core<dyn Volume> {
     /// Commits even if nothing has changed, as recovery does.
     ///
     /// # Errors
-    /// As [`commit`](Self::commit).
+    /// The errors of [`commit`](Self::commit).
     pub(crate) fn force_commit(&mut self) -> Result<()> {
         let outcome = self.do_commit();
         self.fail_on_error(outcome)

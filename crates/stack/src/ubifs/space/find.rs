@@ -120,8 +120,8 @@ impl Space {
         self.find_dirty_but(bytes, pick_free, needed >= used)
     }
 
-    /// As [`find_dirty`](Self::find_dirty), but never an index LEB: recovery searches for a LEB for the garbage
-    /// collector.
+    /// Best LEB to collect that is not an index LEB; recovery needs one for the garbage collector. See
+    /// [`find_dirty`](Self::find_dirty).
     ///
     /// # Errors
     /// None so far.
