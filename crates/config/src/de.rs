@@ -1,5 +1,5 @@
-//! Conversion of nodes to typed values with serde. An error gets its path and position on its way up from a key or
-//! value.
+//! Conversion of nodes to typed values with serde. The path and the position of an error are added while it is passed
+//! up from a key or value.
 
 use super::de_error::{DeError, ErrorPosition, Kind, missing_key};
 use super::error::ConfigError;
