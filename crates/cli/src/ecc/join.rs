@@ -44,7 +44,7 @@ pub(super) struct Args {
     #[command(flatten)]
     geometry: GeometryArgs,
 
-    /// Alternate parts of this size, OOB included, instead of finding the order
+    /// Size of the parts that alternate between the dumps, with OOB. Without --unit the order is detected
     #[arg(long, value_name = "BYTES", value_parser = unit_bytes)]
     unit: Option<u32>,
 
