@@ -51,9 +51,9 @@ pub struct CorrectedRegion {
 pub enum RegionOutcome {
     /// The pages were corrected.
     Code(Box<DecodeReport>),
-    /// The OOB contains no ECC: the pages are as they were read.
+    /// The OOB contains no ECC, so the pages are not corrected.
     None,
-    /// No code explains the OOB: the pages are as they were read.
+    /// No code explains the OOB, so the pages are not corrected.
     Unknown,
 }
 

@@ -29,7 +29,7 @@ use crate::ImageError;
 use crate::map;
 use floatgate_host::open::{open_file, read_pipe};
 
-/// True for a pipe, which is read once and from its beginning on: `/dev/stdin` behind one, or what a shell makes of `<(COMMAND)`.
+/// True for a pipe, which can be read only once and in order: `/dev/stdin` of a pipeline, or a shell's `<(COMMAND)`.
 #[must_use]
 pub fn is_stream(path: &Path) -> bool {
     floatgate_host::open::is_pipe(path)
@@ -42,10 +42,11 @@ fn spooled(stream: &mut dyn std::io::Read) -> Result<File, ImageError> {
     Ok(file)
 }
 
-/// Codes of a dump with OOB, where they are known, and sizes that the user stated.
+/// Codes of a dump with OOB, if known, and sizes that the user states.
 type StatedLayout<'k> = (Option<&'k Protection>, FlashSizes);
 
-/// The bytes of a file in which images were found, and these as they are found when all eraseblocks are in their places.
+/// Bytes of a file with images after shifted eraseblocks were moved to their positions, and the images found in these
+/// bytes.
 fn spliced(
     file: Arc<File>,
     found: Vec<ImageLocation>,
@@ -120,8 +121,8 @@ impl Image {
         }
     }
 
-    /// The dump in pages whose sizes its bad block markers tell, where all filesystems in its bytes are damaged and one in these pages is not: a
-    /// controller has put ECC bytes between the data.
+    /// The dump with the page sizes that its bad block markers imply, if all filesystems in its bytes are damaged, but one in these pages is
+    /// intact. A controller has then put ECC bytes between the data.
     fn in_better_pages(&self, found: &[map::Readable]) -> Result<Option<Self>, ImageError> {
         let is_good = |store: &dyn Store, found: &[map::Readable]| {
             found.iter().any(|found| map::readable::damage_at(store, found.kind, found.at).is_none())
@@ -136,7 +137,7 @@ impl Image {
         Ok(is_good(&*store, &inside).then_some(Self { found, ..image }))
     }
 
-    /// The dump in pages whose sizes its bad block markers tell, corrected; `None` if they tell none.
+    /// The corrected dump with the page sizes that its bad block markers imply; `None` if they imply no sizes.
     fn in_marked_pages(&self) -> Result<Option<(Self, PageShape)>, ImageError> {
         let Bytes::File(file) = &self.bytes else { return Ok(None) };
         if self.sizes.stated_pages().is_some() {
@@ -148,8 +149,8 @@ impl Image {
         Ok(Some((corrected, pages)))
     }
 
-    /// The bytes of a file in which nothing of flash was found: without the OOB, where its pages were stated, or where a filesystem is whole only
-    /// so.
+    /// Bytes of a file without UBI, UBIFS or JFFS2. The OOB is removed if the user states page sizes, or if a filesystem is intact only without
+    /// it.
     fn bytes_of(file: File, error: &ImageError, sizes: FlashSizes) -> Result<Self, ImageError> {
         let file = Arc::new(file);
         match Self::pages_around(&file, error, &sizes)? {
@@ -174,7 +175,7 @@ impl Image {
         }
     }
 
-    /// Opens what comes out of a pipe, for reading. It is kept in a temporary file.
+    /// Opens the data of a pipe for reading. The data is stored in a temporary file.
     ///
     /// # Errors
     /// The errors of [`open_sized`](Self::open_sized), and no space for the temporary file.
@@ -227,7 +228,7 @@ impl Image {
         }
     }
 
-    /// Opens a file to change what is in it, in memory: the changes are in what comes with the image.
+    /// Opens a file for changes in memory. Returns the image, and the pending changes.
     ///
     /// # Errors
     /// The errors of [`open_sized`](Self::open_sized).
@@ -253,7 +254,8 @@ impl Image {
         Ok((image, pending, oob))
     }
 
-    /// A file in which nothing of flash was found, but a filesystem that is written anew when it is changed.
+    /// Opens a file without UBI, UBIFS or JFFS2, but with a filesystem whose whole image is written again after
+    /// changes.
     fn over_changeable(file: File, error: ImageError, sizes: FlashSizes) -> Result<Self, ImageError> {
         let file = Arc::new(file);
         let image = match Self::pages_around(&file, &error, &sizes)? {
@@ -268,7 +270,7 @@ impl Image {
         Ok(Self { found, access: Access::Write, ..image })
     }
 
-    /// Pages with OOB of a file in which nothing of flash was found: those that were stated, or those in which a filesystem is whole.
+    /// Pages with OOB of a file without UBI, UBIFS or JFFS2: the stated pages, or pages in which a filesystem is intact.
     fn pages_around(
         file: &Arc<File>,
         error: &ImageError,
@@ -280,7 +282,7 @@ impl Image {
         }
     }
 
-    /// The same with keys of encrypted files, which are decrypted where they are read.
+    /// Returns the image with keys of encrypted files, which are decrypted when they are read.
     #[must_use]
     pub fn with_keys(self, keys: Keys) -> Self {
         Self { keys: Some(Arc::new(keys)), ..self }
@@ -325,16 +327,15 @@ impl Image {
         Self { found, bytes, splices, corrected, protection, lebs, sizes, access, room, keys }.with_room()
     }
 
-    /// Remembers where changes go that are written at once.
+    /// Enables the reservation of disk space for changes that are written immediately.
     fn with_room(self) -> Result<Self, ImageError> {
         let room = if self.access == Access::Write { HostRoom::new(&self.bytes)? } else { None };
         Ok(Self { room, ..self })
     }
 
-    /// Opens a dump in which an image begins at `offset`, in pages whose sizes follow from the distances of
-    /// its nodes. A controller that puts other bytes before or between the data makes these look shifted, or
-    /// smaller than they are. Pages as the image wants them are therefore tried first, and taken if a code
-    /// explains them.
+    /// Opens a dump with an image at `offset`, with page sizes derived from the distances of its nodes. If a controller
+    /// puts other bytes before or between the data, pages look shifted or smaller. Therefore the page sizes of the
+    /// image are tried first, and are used if a code explains them.
     fn in_found_pages(
         file: &Arc<File>,
         offset: u64,
@@ -364,8 +365,8 @@ impl Image {
         }
     }
 
-    /// Opens a dump whose pages, of stated sizes, begin with the file. Where the size of its blocks was not
-    /// stated, the size of the PEBs is taken.
+    /// Opens a dump whose pages have stated sizes and begin at the start of the file. If no block size is stated, the
+    /// size of the PEBs is used.
     fn in_stated_pages(
         file: &Arc<File>,
         (pages, has_blocks): (PageShape, bool),
@@ -403,7 +404,7 @@ impl Image {
         let mut store = store_of(&data)?;
         let detect = |store: &mut dyn Store| detect_in_pages(store, Some(pages), &sizes);
         let found = detect(&mut store)?;
-        // No repair of a dump with OOB puts bytes back that are missing.
+        // Missing bytes of a dump with OOB cannot be repaired.
         let shifted = |error| match error {
             ImageError::Shifted(why) => ImageError::NotRepairable(why),
             error => error,
@@ -427,11 +428,11 @@ impl Image {
         Self { found, bytes, splices, corrected, protection, lebs, sizes, access, room, keys }.with_room()
     }
 
-    /// The image that is meant: the one that begins at the offset, or the only one. An image that is
-    /// recognised by its nodes may begin with any of them.
+    /// The selected image: the image at the selected offset, or the only one. If an image is recognised by its nodes,
+    /// the selected offset may be the offset of any node.
     ///
     /// # Errors
-    /// There is none, or there are several.
+    /// No image, or several images without a selection.
     pub fn choose(&self, selection: &Selection) -> Result<ImageLocation, ImageError> {
         let found = match selection.offset {
             Some(offset) => {
@@ -450,7 +451,8 @@ impl Image {
         Ok(found)
     }
 
-    /// True when what is selected is in pages of a dump whose OOB no code explains: wrong bits were not corrected.
+    /// True if the selected image is in pages of a dump whose OOB no code explains, so that wrong bits were not
+    /// corrected.
     #[must_use]
     pub fn has_unknown_code(&self, selection: &Selection) -> bool {
         let is_selected = |found: &&ImageLocation| {
@@ -463,7 +465,7 @@ impl Image {
         self.found.iter().filter(is_selected).any(|found| corrected.has_unknown_code(found))
     }
 
-    /// An image of which a node begins at a byte of the file, in what looks like one with nodes before.
+    /// Image whose first node is at an offset of the file, inside a range that also has nodes before it.
     fn found_at(&self, offset: u64) -> Result<ImageLocation, ImageError> {
         let pages = self.corrected.as_ref().map(|corrected| corrected.pages);
         let at = self.corrected.as_ref().map_or(Some(offset), |corrected| corrected.data_byte(offset));
@@ -484,11 +486,11 @@ impl Image {
         format!("{} at byte {offset} ({offset:#x}), {size}", found.format().kind())
     }
 
-    /// Mounts the filesystem that is meant.
+    /// Mounts the selected filesystem.
     ///
     /// # Errors
-    /// Several images or volumes and none chosen; a device or a filesystem that is damaged; one that needs recovery, unless
-    /// `recover` allows it or nothing is to be written.
+    /// Several images or volumes without a selection; a damaged device or filesystem; a filesystem that needs recovery,
+    /// unless `recover` allows it or the mount is read-only.
     pub fn mount(
         &self,
         selection: &Selection,
@@ -506,8 +508,7 @@ impl Image {
         })
     }
 
-    /// Losses that no checksum shows when files of the filesystem that is meant are read: in pages of a dump that the ECC could not correct, or
-    /// in LEBs.
+    /// Losses that no checksum shows when files of the selected filesystem are read: in uncorrectable pages of a dump, or in LEBs.
     ///
     /// # Errors
     /// The errors of [`mount`](Self::mount).
@@ -516,7 +517,7 @@ impl Image {
         found.format().unverified_losses(Chosen { image: self, found: &found, selection })
     }
 
-    /// Those sizes of eraseblocks with which an image is found where it is.
+    /// Eraseblock sizes with which an image is found at its offset.
     fn possible_sizes(&self, sizes: &[u32], found: &ImageLocation) -> Result<Vec<u32>, ImageError> {
         let mut store = self.store()?;
         let mut is_possible = |size: &u32| {
@@ -527,7 +528,7 @@ impl Image {
     }
 
     /// Sizes between which the selected volume can grow with its image: a bare UBIFS at the end of a file, or a volume of a UBI device. A JFFS2
-    /// grows over erased flash and at the end of a file, and where it is to `recover` over what may have overwritten it.
+    /// grows over erased flash and at the end of a file; with `recover`, also over data that may have overwritten it.
     ///
     /// # Errors
     /// The errors of [`volume`](Self::volume), and a volume without a filesystem.
@@ -536,7 +537,7 @@ impl Image {
         found.format().growth(Chosen { image: self, found: &found, selection }, recover)
     }
 
-    /// The volume that is meant: of a UBI device the only one, or the one that was named.
+    /// The selected volume: of a UBI device, the only volume or the named one.
     ///
     /// # Errors
     /// The errors of [`mount`](Self::mount).
@@ -554,7 +555,8 @@ impl Image {
         found.format().other_volumes(Chosen { image: self, found: &found, selection })
     }
 
-    /// Writes what the ECC has corrected into the dump it comes from, which was opened for writing; the number of pages.
+    /// Writes the corrections of the ECC into the original dump, which must be open for writing. Returns the number of
+    /// pages.
     ///
     /// # Errors
     /// The file cannot be read or written.

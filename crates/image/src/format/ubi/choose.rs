@@ -99,7 +99,7 @@ pub(crate) fn choose_ubifs(ubi: &mut FileUbi, selection: &Selection) -> Result<u
     if has_nodes { Ok(id) } else { Err(no_filesystem(&[(id, name)], &mut head)) }
 }
 
-/// Reads the start of a LEB of a device, as [`ReadHead`] describes.
+/// Reads the start of a LEB of a device; see [`ReadHead`].
 fn read_head(ubi: &mut FileUbi, id: u32, lnum: u32) -> Option<Vec<u8>> {
     let volume = ubi.volume(id).ok().filter(|volume| lnum < volume.used_lebs)?;
     let mut head = vec![0; HEAD_BYTES.min(volume.usable_leb_bytes as usize)];
