@@ -92,8 +92,8 @@ pub trait FileSystem: Send {
         parts.try_fold(self.root(), |inode, part| self.lookup(inode, part))
     }
 
-    /// Entries of a directory that follow `after`, or from the first one, at most `max`. The order is up to the
-    /// filesystem.
+    /// At most `max` entries of a directory: those after `after`, or the first ones. The filesystem determines the
+    /// order.
     ///
     /// # Errors
     /// Not a directory; damage.
@@ -199,8 +199,8 @@ pub trait FileSystem: Send {
         self.read(inode, u64::from(block) * BLOCK_BYTES as u64, out).map(drop)
     }
 
-    /// Reads a block of an encrypted file: `decrypt` gets the number and the bytes of each of its units. A hole reads as zeros, and so does what
-    /// lies behind the end.
+    /// Reads a block of an encrypted file. `decrypt` receives the number and the bytes of each of its data units. A hole, and bytes after the
+    /// end of the file, read as zeros.
     ///
     /// # Errors
     /// Damage; a filesystem without encryption.
@@ -221,7 +221,7 @@ pub trait FileSystem: Send {
         None
     }
 
-    /// Bytes of a symbolic link as they are stored: those of an encrypted one are encrypted.
+    /// Stored bytes of a symbolic link; for an encrypted link, the encrypted bytes.
     ///
     /// # Errors
     /// The errors of [`read_link`](Self::read_link).

@@ -152,7 +152,7 @@ impl Ubifs<dyn Volume> {
         Ok(cached.data.clone())
     }
 
-    /// Bytes of a symbolic link as they are stored.
+    /// Stored bytes of a symbolic link.
     ///
     /// # Errors
     /// Not a symbolic link, damage, volume failures.
