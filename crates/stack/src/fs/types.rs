@@ -38,11 +38,12 @@ pub struct Attributes {
 /// Kinds of attributes that a filesystem can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holds {
-    /// Flags of inodes.
+    /// True if it stores flags of inodes.
     pub flags: bool,
-    /// Timestamps with a resolution below one second.
+    /// True if it stores times with a resolution below one second.
     pub nanoseconds: bool,
-    /// POSIX ACLs, as the attributes [`ACL_ACCESS`](super::ACL_ACCESS) and [`ACL_DEFAULT`](super::ACL_DEFAULT).
+    /// True if it stores POSIX ACLs, as the attributes [`ACL_ACCESS`](super::ACL_ACCESS) and
+    /// [`ACL_DEFAULT`](super::ACL_DEFAULT).
     pub acls: bool,
 }
 
