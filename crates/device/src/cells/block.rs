@@ -586,7 +586,8 @@ const LOOKS_ERASED: f32 = 0.8;
 const LSB: f64 = 2.0 / 3.0;
 const MSB: f64 = 4.0 / 3.0;
 
-/// Error rate in cells that an erase did not erase deeply enough. The figure is assumed, from "reads as erased, does not hold".
+/// Error rate of a page; `weak` is true if an interrupted erase did not erase its cells deeply enough. Such cells read as
+/// erased, but do not retain data. The factors are assumptions.
 fn weakened(rber: Rber, weak: bool) -> Rber {
     if weak { Rber { steady: rber.steady + 1e-3, retention: rber.retention * 10.0, ..rber } } else { rber }
 }

@@ -205,8 +205,8 @@ pub struct Name<'a> {
 pub struct FilledFile<'a> {
     /// Type, permissions and owner of the file.
     pub file: NewFile<'a>,
-    /// Size of a regular file, bytes. A device file with size 0 gets no size, as `mkfs.ubifs` makes it; otherwise it
-    /// keeps its own.
+    /// Size of a regular file, bytes. For a device file, 0 stores the size 0, as `mkfs.ubifs` does; with any other
+    /// value the filesystem chooses the size.
     pub size: u64,
     /// Last read.
     pub atime: Timestamp,

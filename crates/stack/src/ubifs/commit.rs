@@ -73,9 +73,9 @@ impl Core<dyn Volume> {
         self.end_commit()
     }
 
-    /// Collects garbage until the index has LEBs to be written to. If budgets prevent that, it makes gaps in index
-    /// LEBs. If budgets should have prevented it but did not, it frees one more LEB: the journal can end a collection
-    /// before it gains anything.
+    /// Collects garbage until there are enough LEBs to write the index to. With budgets this is only necessary on an
+    /// overfull filesystem, and one more LEB is then freed, because the journal can end a collection before it gains
+    /// anything. Otherwise the index is written into gaps of index LEBs if it needs more space.
     fn make_index_room(&mut self) -> Result<()> {
         // While a filesystem is filled, it has no garbage to collect. During a recovery, no LEB may be reserved for the
         // garbage collector yet.

@@ -215,8 +215,8 @@ impl Space {
         Ok(())
     }
 
-    /// Unmaps LEBs used only by the old index or the LPT before the old one. Called when the master node of the commit
-    /// is on flash.
+    /// Unmaps LEBs that only the index of the previous commit uses, and LEBs of the LPT that were released at the start
+    /// of this commit. Called when the master node of the commit is on flash.
     ///
     /// # Errors
     /// Volume failures.
