@@ -1,9 +1,9 @@
-//! The interface to the host: SD bus modes and eMMC, as the time of a command and of a block.
+//! Interface to the host: modes of the SD bus and of eMMC, with the times of a command and of a data block.
 
 use floatgate_mtd::{Nanos, SECTOR_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Mode of the interface. Slow ones come first.
+/// Mode of the interface, in order of increasing speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BusMode {
@@ -33,13 +33,13 @@ pub enum BusMode {
 
 /// Clocks of a command of 48 bits and its response, without the card's time between them (N_CR).
 const COMMAND_CLOCKS: u64 = 96;
-/// N_CR of a usual card: the specification allows 2 to 64 clocks.
+/// N_CR of a usual card, clocks; the specification allows 2 to 64.
 const NCR_CLOCKS: u64 = 8;
-/// Start bit, CRC16 and end bit on each line.
+/// Clocks of start bit, CRC16 and end bit on each line.
 const FRAME_CLOCKS: u64 = 18;
 
 impl BusMode {
-    /// All modes, slow ones first.
+    /// All modes, in order of increasing speed.
     pub const ALL: [Self; 11] = [
         Self::Spi,
         Self::Default,
@@ -54,7 +54,7 @@ impl BusMode {
         Self::Hs200,
     ];
 
-    /// True for UHS-I, and for the modes of cards that have UHS-I for other hosts.
+    /// True for UHS-I, and for modes whose cards also support UHS-I.
     pub const fn has_uhs(self) -> bool {
         matches!(self, Self::Sdr50 | Self::Ddr50 | Self::Sdr104) || self.has_second_row()
     }
@@ -64,7 +64,7 @@ impl BusMode {
         matches!(self, Self::Fd156 | Self::Hd312 | Self::Fd624 | Self::SdExpress)
     }
 
-    /// Clock in MHz, and the data bits of one clock.
+    /// Clock in MHz, and number of data bits per clock.
     pub const fn rate(self) -> (u64, u64) {
         match self {
             Self::Spi => (25, 1),
@@ -82,7 +82,7 @@ impl BusMode {
         }
     }
 
-    /// Fastest transfer of long requests, MB/s.
+    /// Highest transfer rate of long requests, MB/s.
     pub fn mb_s(self) -> f64 {
         SECTOR_BYTES as f64 / self.data(1).as_us_f64()
     }
@@ -99,16 +99,16 @@ impl BusMode {
     }
 }
 
-/// A mode of the interface at the clock that the host makes.
+/// Mode of the interface at the clock that the host generates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockedBus {
     hz: u64,
-    /// Data bits of a clock.
+    /// Number of data bits per clock.
     bits: u64,
 }
 
 impl ClockedBus {
-    /// A mode at its own clock, or at the clock of the host where this is lower; 0 for a host without a limit.
+    /// Mode at the lower one of its own clock and `host_hz`; 0 means that the host has no limit.
     pub(crate) const fn of(mode: BusMode, host_hz: u32) -> Self {
         let (mhz, bits) = mode.rate();
         let (hz, host_hz) = (mhz * 1_000_000, host_hz as u64);
@@ -116,7 +116,7 @@ impl ClockedBus {
     }
 
     const fn clocks(self, clocks: u64) -> Nanos {
-        // 2^64 ns are 584 years: a request of 2^31 sectors has 10^13 clocks, which 10^9 take beyond 64 bits.
+        // A request of 2^31 sectors has 10^13 clocks, and their product with 10^9 does not fit into 64 bits.
         Nanos::from_ns((clocks as u128 * 1_000_000_000 / self.hz as u128) as u64)
     }
 
@@ -132,10 +132,10 @@ impl ClockedBus {
     }
 }
 
-/// Owner of the time on the bus.
+/// Component that accounts for the time on the bus.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BusTime {
-    /// The card books the time of this mode and clock.
+    /// The card adds the times of this mode and clock.
     Mode(ClockedBus),
     /// The host clocks the wires itself.
     Wires,

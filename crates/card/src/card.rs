@@ -1,4 +1,4 @@
-//! The card as the host sees it: bus, command overhead, the buffer for parts of units, and the account.
+//! The card as the host sees it: bus, command overhead, the buffer for incomplete map units, and time accounting.
 
 use crate::bus::{BusTime, ClockedBus};
 use crate::ftl::{Extent, Ftl};
@@ -13,12 +13,12 @@ use floatgate_mtd::{
 };
 use std::ops::Range;
 
-/// Choices that are not the card's own.
+/// Options of a simulated card that are not part of its specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardOptions {
     /// Seed of factory bad blocks, lives of blocks, and errors.
     pub seed: u64,
-    /// Keep contents. Without, only times are computed and reads leave the buffer as it was.
+    /// True to store contents. If false, only times are computed, and reads leave the buffer unchanged.
     pub stores: bool,
 }
 
@@ -28,18 +28,18 @@ impl Default for CardOptions {
     }
 }
 
-/// Counts since the card was made.
+/// Counts of operations since the card was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CardStats {
-    /// Map units that the host wrote, whole or in part.
+    /// Map units that the host wrote, completely or partly.
     pub host_units: u64,
-    /// Map units written to the NAND, copies included.
+    /// Map units written to the NAND, including copies.
     pub written_units: u64,
     /// Pages read from the NAND.
     pub page_reads: u64,
     /// Pages of data programmed.
     pub page_programs: u64,
-    /// Pages programmed with the list of a block's addresses.
+    /// Pages programmed with the summary of a block (the list of its addresses).
     pub summary_programs: u64,
     /// Blocks erased.
     pub erases: u64,
@@ -48,79 +48,79 @@ pub struct CardStats {
 }
 
 impl CardStats {
-    /// Units written to the NAND for each one that the host wrote, between `earlier` and now.
+    /// Map units written to the NAND per unit that the host wrote, between `earlier` and now.
     pub fn write_amplification(&self, earlier: &Self) -> f64 {
         let host = self.host_units - earlier.host_units;
         (self.written_units - earlier.written_units) as f64 / host.max(1) as f64
     }
 }
 
-/// Host memory that a card takes.
+/// Memory of the host that a simulated card needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardMemory {
-    /// Bytes of the map: as many bits for each map unit as the number of a slot has, and one for what is discarded.
+    /// Size of the map, B. Each map unit has the bits of a slot number, and one bit for discards.
     pub map_bytes: usize,
-    /// Bytes for the spare areas of pages that are not in the temporary file: those of blocks that are written, and a few bytes for each block.
+    /// Size of the spare areas that are not in the temporary file, B: those of blocks being written, and a few bytes per block.
     pub spare_bytes: usize,
 }
 
-/// Part of a map unit that waits in RAM for the rest.
+/// Incomplete map unit in RAM, which waits for its other sectors.
 #[derive(Clone, Debug)]
 struct Pending {
     unit: u32,
-    /// Sectors of the unit that are there.
+    /// Sectors of the unit that are in RAM.
     from: usize,
     to: usize,
-    /// Some of it came with a request that is too long for the log.
+    /// True if a part of it was written by a request that is too long for the log.
     is_long: bool,
     data: Vec<u8>,
 }
 
-/// A simulated card.
+/// A simulated SD card or eMMC.
 #[derive(Clone, Debug)]
 pub struct Card {
     bus: BusTime,
     read_command: Nanos,
     write_command: Nanos,
     au_switch: Nanos,
-    /// The card is busy with a write until its data is programmed.
+    /// True if the card is busy with a write until the data is programmed.
     is_write_through: bool,
-    /// A flush ends although data is still in RAM.
+    /// True if a flush ends although data is still in RAM.
     ignores_flush: bool,
-    /// The buffer holds two pages: the next is read while one is sent.
+    /// True if the buffer holds two pages, so that the next page is read while one is sent.
     overlaps_reads: bool,
     idle_after: Nanos,
     capacity: u64,
     unit_sectors: u64,
     units_per_au: u32,
-    /// Parts of units, the oldest first.
+    /// Incomplete map units, the oldest first.
     pending: Vec<Pending>,
     pending_most: usize,
-    /// Bytes of the longest request that goes to the log.
+    /// Length of the longest request that goes to the log, B.
     log_request_most: usize,
-    /// The next request is a further block of the command before.
+    /// True if the next request is a further block of the previous command.
     is_continued: bool,
-    /// Bytes that the write command has brought so far.
+    /// Number of bytes that the current write command has transferred.
     command_bytes: usize,
-    /// A unit's worth of zeros, for discards of parts; a unit to fill one up.
+    /// A map unit of zeros, for discards of parts of units; and a buffer to complete a unit.
     scratch: Vec<u8>,
     last_page: LastPage,
     is_worn_out: bool,
     power: PowerSpec,
     timeouts: HostSpec,
-    /// Time spent asleep.
+    /// Time for which the card has slept.
     asleep: Nanos,
     endurance_cycles: u32,
-    /// First block of the enhanced area, and the rated cycles of its blocks.
+    /// Number of the first block of the enhanced area, and rated cycles of the area's blocks.
     enhanced: (usize, u32),
-    /// Blocks that were bad from the factory, and blocks that may fail beside them.
+    /// Number of factory bad blocks, and number of further blocks that may fail.
     factory_bad: u32,
     blocks_to_spare: u64,
     host: Host,
     ftl: Ftl,
 }
 
-/// A run of sectors inside one unit.
+/// Range of sectors inside one map unit.
 #[derive(Clone, Copy)]
 struct Piece {
     unit: u32,
@@ -137,13 +137,13 @@ impl Piece {
         (self.to - self.from) * SECTOR_BYTES
     }
 
-    /// Place in the unit, in bytes.
+    /// Byte range in the unit.
     const fn in_unit(&self) -> Range<usize> {
         self.from * SECTOR_BYTES..self.to * SECTOR_BYTES
     }
 }
 
-/// Page read last: the planes of which are in RAM, and since when.
+/// The page that was read last, with its planes in RAM and the time of the read.
 #[derive(Clone, Copy, Debug)]
 struct LastPage {
     page: u32,
@@ -154,10 +154,10 @@ struct LastPage {
 const NO_PAGE: LastPage = LastPage { page: u32::MAX, planes: Planes::NONE, ready: Instant::ZERO };
 
 impl Card {
-    /// A new card.
+    /// Creates a new card.
     ///
     /// # Errors
-    /// A specification that no card can have.
+    /// An impossible specification.
     pub fn new(spec: &CardSpec, options: CardOptions) -> Result<Self, BadSpec> {
         spec.check()?;
         let unit_bytes = spec.unit_bytes();
@@ -199,7 +199,7 @@ impl Card {
         })
     }
 
-    /// Counts since the card was made.
+    /// Counts of operations since the card was created.
     pub fn stats(&self) -> CardStats {
         let (units, operations) = (self.ftl.units, self.ftl.nand.operations);
         CardStats {
@@ -213,19 +213,18 @@ impl Card {
         }
     }
 
-    /// Bytes that the host can write before the card must clean a block for them, if it is neither idle nor
-    /// discards anything. They are what is left of the SLC cache and of the blocks that were never written or
-    /// are free.
+    /// Number of bytes that the host can write before the card must clean a block, if it neither waits nor discards.
+    /// This is the unused space in the SLC cache and in free blocks.
     pub fn unused_bytes(&self) -> u64 {
         self.ftl.unused_slots() * self.unit_sectors * SECTOR_BYTES as u64
     }
 
-    /// Number of blocks that are bad: from the factory, or since they failed.
+    /// Number of bad blocks: factory bad blocks, and blocks that have failed.
     pub fn failed_blocks(&self) -> usize {
         self.ftl.nand.blocks.iter().filter(|block| block.state == State::Bad).count()
     }
 
-    /// Life and spare blocks that are used, as a share of 1 where the rated cycles and the blocks to spare are.
+    /// Used life and used spare blocks. The value 1 means that the rated cycles or the spare blocks are used up.
     pub fn health(&self) -> CardHealth {
         let blocks = &self.ftl.nand.blocks;
         let (main, enhanced) = blocks.split_at(self.enhanced.0.min(blocks.len()));
@@ -246,27 +245,27 @@ impl Card {
         self.ftl.nand.blocks.iter().map(|block| block.erases)
     }
 
-    /// Time spent asleep since the card was made.
+    /// Time for which the card has slept since its creation.
     pub const fn asleep(&self) -> Nanos {
         self.asleep
     }
 
-    /// Most reads of a block since it was erased: the count by which its data is moved.
+    /// Maximum number of reads of a block since its erase. The data of a block is moved at a limit of this number.
     pub fn most_reads(&self) -> u32 {
         self.ftl.nand.blocks.iter().map(|block| block.reads).max().unwrap_or(0)
     }
 
-    /// Clones that are made from now on share the memory of the map with this card, but for what each of them changes.
+    /// Lets later clones share the memory of the map with this card; each clone stores only its own changes.
     pub fn share_map(&mut self) {
         self.ftl.share_map();
     }
 
-    /// Writes the first `sectors` of a card to which nothing was written, in order and with long requests. The computing time grows with
-    /// the number of blocks, not of sectors. Returns the number of sectors that were written; the card leaves the rest to ordinary
-    /// requests, all of it when it keeps contents or when operations can fail.
+    /// Writes the first `sectors` of a blank card, in order and with long requests. The run time depends on the number of blocks instead
+    /// of sectors. Returns the number of sectors written; the others must be written by ordinary requests. It is 0 if the card stores
+    /// contents or if operations can fail.
     ///
     /// # Errors
-    /// `WornOut`.
+    /// `WornOut` if the card has no usable block.
     pub fn fill_in_order(&mut self, sectors: u64) -> Result<u64, BlockError> {
         let units = (sectors.min(self.capacity) / self.unit_sectors) as u32;
         let is_new = self.ftl.units.host == 0 && self.pending.is_empty();
@@ -278,13 +277,13 @@ impl Card {
         Ok(u64::from(units - rest) * self.unit_sectors)
     }
 
-    /// Host memory of the map and the spare areas.
+    /// Maximum memory of the host for the map and the spare areas.
     pub fn memory(&self) -> CardMemory {
         let (map_bytes, spare_bytes) = self.ftl.memory_bytes();
         CardMemory { map_bytes, spare_bytes }
     }
 
-    /// Bytes of host memory that the map and the spare areas take now.
+    /// Current memory of the host for the map and the spare areas, B.
     pub fn held_bytes(&self) -> usize {
         self.ftl.held_bytes()
     }
@@ -294,23 +293,24 @@ impl Card {
         self.host.now()
     }
 
-    /// Power goes away during the `operations`th program or erase from now on; 0 for never.
+    /// Cuts power during a program or erase: `operations` counts them from now on, beginning with 1; 0 for no cut.
     pub fn order_cut(&mut self, operations: u64) {
         self.ftl.nand.order_cut(operations);
     }
 
-    /// The card is pulled out at this time: an operation of the NAND that ends later than the hold-up time allows is torn, and the card
-    /// answers no request that begins later.
+    /// Pulls the card out at this time. A NAND operation that would end after the hold-up time is torn. Requests that begin later are
+    /// not answered.
     pub const fn order_removal(&mut self, at: Instant) {
         self.ftl.nand.order_removal(at);
     }
 
-    /// The host waits as long as this from now on.
+    /// Replaces the host, whose timeouts apply from now on.
     pub const fn set_host(&mut self, host: HostSpec) {
         self.timeouts = host;
     }
 
-    /// Leaves the time of commands and data on the bus to the host, who clocks the wires. The host has no time limit of its own.
+    /// Makes the host account for the time of commands and data on the bus, because it clocks the wires. This host has no
+    /// timeouts.
     pub(crate) fn leave_bus_to_host(&mut self) {
         self.bus = BusTime::Wires;
         // Such a host ends each write command with a flush.
@@ -318,22 +318,22 @@ impl Card {
         self.timeouts = HostSpec::default();
     }
 
-    /// Takes the next request as a further block of the command before: the firmware has set it up already.
+    /// Treats the next request as a further block of the previous command, which the firmware has already set up.
     pub(crate) const fn continue_command(&mut self) {
         self.is_continued = true;
     }
 
-    /// True when the buffer holds two pages: the next is read while one is sent.
+    /// True if the buffer holds two pages, so that the next page is read while one is sent.
     pub(crate) const fn reads_ahead(&self) -> bool {
         self.overlaps_reads
     }
 
-    /// Neither an operation nor a moment is ordered to lose power any more.
+    /// Cancels all scheduled power cuts, by operation and by time.
     pub const fn cancel_cuts(&mut self) {
         self.ftl.nand.cancel_cuts();
     }
 
-    /// True when power is lost.
+    /// True if the card has lost power.
     pub const fn is_lost(&self) -> bool {
         self.ftl.nand.is_lost()
     }
@@ -343,12 +343,12 @@ impl Card {
         self.host.record(on);
     }
 
-    /// Activities recorded since the last call, by start.
+    /// Returns the activities since the last call, ordered by start.
     pub fn take_spans(&mut self) -> Vec<Span> {
         self.host.take_spans()
     }
 
-    /// Energy taken since the card was made.
+    /// Energy that the card has used since its creation.
     pub fn energy(&self) -> CardEnergy {
         let spent = self.host.spent();
         let bus = spent[Phase::Command] + spent[Phase::Data];
@@ -358,16 +358,16 @@ impl Card {
         self.ftl.nand.supply.energy(Times { bus, busy, idle, asleep: self.asleep })
     }
 
-    /// Takes power away now. Operations that were begun end.
+    /// Cuts power now. Operations that have started are completed.
     pub fn cut_power(&mut self) {
         self.ftl.nand.lose_power();
     }
 
-    /// Switches power on: the map is rebuilt from the NAND. Power goes away again during the `cut_in`th program or erase of this work
-    /// or later; 0 for never. Returns the time at which the card is ready.
+    /// Switches power on and rebuilds the map from the NAND. Power is cut again during a program or erase, whose number from now on
+    /// is `cut_in`; 0 for no cut. Returns the time at which the card is ready.
     ///
     /// # Errors
-    /// `PowerLost` when power went away again meanwhile, `WornOut`.
+    /// `PowerLost` if power was cut again during the recovery; `WornOut`.
     pub fn power_on(&mut self, now: Instant, cut_in: u64) -> Result<Instant, BlockError> {
         self.pending.clear();
         self.last_page = NO_PAGE;
@@ -380,16 +380,17 @@ impl Card {
         self.checked(0, recovered)
     }
 
-    /// Checks the map against the NAND: every unit has one place, valid counts add up, erase counts are conserved, each operation took its
-    /// energy.
+    /// Checks the map against the NAND. Every unit has one slot, and the counts of valid units, of erases and of energy agree with the
+    /// operations.
     ///
     /// # Errors
-    /// A description of what does not hold.
+    /// Description of the violated invariant.
     pub fn check(&self) -> Result<(), String> {
         self.ftl.check()
     }
 
-    /// A request begins: the card works on its own until then, then the command goes over the bus.
+    /// Starts a request at `now`. The card does background work until then; then the command is transferred over the
+    /// bus.
     fn start(&mut self, now: Instant, lba: u64, firmware: Nanos) -> Result<(), BlockError> {
         let is_continued = std::mem::take(&mut self.is_continued);
         let ready = self.host.now();
@@ -414,7 +415,7 @@ impl Card {
         Ok(())
     }
 
-    /// The card was ready at some time, has slept after a while without a request or work of its own, and wakes up.
+    /// Wakes the card up, if it has slept since it became ready, because neither requests nor background work occurred.
     fn wake(&mut self, ready: Instant, now: Instant) {
         let asleep = now.since((ready + self.power.sleep_after_us).max(self.ftl.now));
         if self.power.sleep_after_us > Nanos::ZERO && asleep > Nanos::ZERO {
@@ -423,14 +424,15 @@ impl Card {
         }
     }
 
-    /// The stop command (CMD12) of a transfer of several blocks.
+    /// Sends the stop command (CMD12) of a transfer of several blocks.
     fn stop(&mut self, sectors: usize) {
         if sectors > 1 {
             self.host.spend(Resource::Bus, Phase::Command, self.bus.command(), "stop");
         }
     }
 
-    /// Gives up a request that began at `start` and takes longer than `limit`; the card has finished it nevertheless.
+    /// Returns an error for a request that began at `start` and took longer than `limit`. The card has still finished
+    /// the request.
     fn in_time(
         &self,
         (lba, start, limit): (u64, Instant, Nanos),
@@ -448,7 +450,7 @@ impl Card {
         now.max(self.host.now())
     }
 
-    /// The request ends when the controller says so: what was not the bus was the array.
+    /// Ends the request. Time that was not booked under the bus is booked under the array.
     fn finish(&mut self) {
         self.host.wait_until(self.ftl.now, Resource::Die(0), Phase::Array, "array");
     }
@@ -464,7 +466,7 @@ impl Card {
         Err(kind.at(lba, self.host.now()))
     }
 
-    /// The first piece of a run of sectors.
+    /// The first piece of a range of sectors.
     fn piece(&self, lba: u64, count: u64) -> Piece {
         let from = lba % self.unit_sectors;
         let to = (from + count).min(self.unit_sectors);
@@ -492,7 +494,7 @@ impl Card {
         if is_complete { self.evict(place) } else { Ok(()) }
     }
 
-    /// The buffer into which a part of a unit goes, which it must touch or overlap.
+    /// Index of the buffered unit to which this piece is added; the piece must touch or overlap the buffered sectors.
     fn pending_place(&mut self, piece: Piece) -> Result<usize, Fault> {
         if let Some(place) = self.pending.iter().position(|pending| pending.unit == piece.unit) {
             let pending = &self.pending[place];
@@ -509,7 +511,7 @@ impl Card {
         Ok(self.pending.len() - 1)
     }
 
-    /// Completes a buffered unit from what the NAND has of it.
+    /// Completes a buffered unit with its sectors on the NAND.
     fn fill(&mut self, place: usize) -> Result<(), Fault> {
         let Pending { unit, from, to, .. } = self.pending[place];
         let mut old = std::mem::take(&mut self.scratch);
@@ -528,7 +530,7 @@ impl Card {
         Ok(())
     }
 
-    /// Writes a buffered unit to the NAND, completed when it is only a part.
+    /// Writes a buffered unit to the NAND, after an incomplete unit was completed.
     fn evict(&mut self, place: usize) -> Result<(), Fault> {
         let Pending { from, to, is_long, .. } = self.pending[place];
         let is_whole = to - from == self.unit_sectors as usize;
@@ -544,7 +546,7 @@ impl Card {
         self.ftl.write(pending.unit, &pending.data, extent)
     }
 
-    /// Programs all that is in RAM.
+    /// Programs all data in RAM.
     fn empty_ram(&mut self) -> Result<(), Fault> {
         self.evict_all()?;
         self.ftl.flush()
@@ -576,7 +578,7 @@ impl Card {
         planes
     }
 
-    /// Time at which some planes of the page of a slot are in RAM; those that are not are read.
+    /// Time at which some planes of a slot's page are in RAM. Missing planes are read.
     fn page_ready(&mut self, slot: u32, planes: Planes) -> Instant {
         if self.ftl.nand.is_in_ram(self.ftl.nand.block_of(slot), slot) {
             return self.ftl.now;
@@ -593,7 +595,8 @@ impl Card {
         self.last_page.ready
     }
 
-    /// Reads a piece, and of its page the planes given. Returns the time at which it can go over the bus, and true when it could not be corrected.
+    /// Reads a piece and the given planes of its page. Returns the time at which the data can be transferred over the bus, and true if the data
+    /// was uncorrectable.
     fn read_piece(&mut self, piece: Piece, planes: Planes, out: &mut [u8]) -> (Instant, bool) {
         let (mut ready, mut is_wrong) = (self.ftl.now, false);
         match self.ftl.slot(piece.unit) {
@@ -616,7 +619,8 @@ impl Card {
         (ready, is_wrong)
     }
 
-    /// Reads all pieces of a request: each goes over the bus when it is there and the one before has gone.
+    /// Reads all pieces of a request. A piece is transferred when it is in RAM and the previous piece has been
+    /// transferred.
     fn read_pieces(&mut self, mut lba: u64, mut out: &mut [u8]) -> Result<Option<u64>, Fault> {
         let (mut wrong, mut au) = (None, None);
         while !out.is_empty() {
@@ -630,7 +634,7 @@ impl Card {
                 .replace(piece.unit / self.units_per_au)
                 .is_some_and(|before| before != piece.unit / self.units_per_au)
             {
-                // The firmware sets up reads of the next allocation unit when those of this one have ended.
+                // The firmware prepares reads of the next allocation unit when the reads of the current one have ended.
                 self.ftl.now = self.ftl.now.max(self.host.now()) + self.au_switch;
             }
             let (ready, is_wrong) = self.read_piece(piece, planes, now);
@@ -700,7 +704,7 @@ impl Card {
         let outcome = self.read_pieces(lba, buf);
         self.stop(sectors);
         match outcome {
-            // The voltage broke down while it read.
+            // The voltage broke down during the read.
             Ok(_) if self.ftl.nand.is_lost() => Err(BlockErrorKind::PowerLost.at(lba, self.host.now())),
             Ok(Some(lba)) => Err(BlockErrorKind::Uncorrectable.at(lba, self.host.now())),
             Ok(None) => Ok(self.host.now()),
@@ -736,7 +740,7 @@ impl Card {
         self.checked(lba, outcome)
     }
 
-    /// Forgets whole units; parts of units are overwritten with zeros.
+    /// Discards whole units, and overwrites parts of units with zeros.
     fn discard_pieces(&mut self, mut lba: u64, mut count: u64) -> Result<(), Fault> {
         while count > 0 {
             let piece = self.piece(lba, count);
@@ -756,7 +760,8 @@ impl Card {
         self.pending.iter().any(|pending| pending.unit == unit)
     }
 
-    /// Moves the block of a unit when it was read too often. A card without a block to move to can still be read.
+    /// Moves the data of a unit's block if the block was read too often. Without a free block the data stays, and the
+    /// card can still be read.
     fn refresh(&mut self, unit: u32) -> Result<(), Fault> {
         let Some(slot) = self.ftl.slot(unit) else { return Ok(()) };
         let block = self.ftl.nand.block_of(slot);

@@ -1,22 +1,23 @@
-//! Closed blocks by what cleaning and wear levelling look for, so that neither goes through all blocks of a large card.
+//! Index of the closed blocks for cleaning and wear levelling, so that neither must scan all blocks of a large card.
 //!
-//! Blocks are in groups. Each group keeps its best block of each kind. A block that loses a valid unit may become the best; one that is
-//! closed or freed makes its group stale, which is gone through when a block is wanted next.
+//! Blocks are divided into groups, and each group stores its best block of each kind. If a block loses a valid unit, it may become the
+//! best one. If a block is closed or freed, its group becomes stale and is scanned before the next query.
 
 use crate::nand::{Block, Kind, POOLS, State};
 
-/// Blocks of a group.
+/// Number of blocks in a group.
 const GROUP: usize = 128;
 
 /// Number of kinds of blocks.
 const KINDS: usize = 6;
 
-/// The best closed blocks of one kind in a group, each with its number. The first one counts where several are equal.
+/// The best closed blocks of one kind in a group, each with its number. If several blocks are equal, the first one
+/// counts.
 #[derive(Clone, Copy, Debug)]
 struct Best {
-    /// Fewest valid units.
+    /// Block with the fewest valid units.
     emptiest: (u32, u32),
-    /// Least sequence number of the first page.
+    /// Block whose first page has the lowest sequence number.
     oldest: (u64, u32),
 }
 
@@ -26,13 +27,13 @@ const NONE: Best = Best { emptiest: (u32::MAX, u32::MAX), oldest: (u64::MAX, u32
 struct Group {
     is_stale: bool,
     best: [Best; KINDS],
-    /// Fewest erases of a closed block, by [`Kind::pool`].
+    /// Closed block with the fewest erases in each [`Kind::pool`].
     least_worn: [(u32, u32); POOLS],
 }
 
 const STALE: Group = Group { is_stale: true, best: [NONE; KINDS], least_worn: [(u32::MAX, u32::MAX); POOLS] };
 
-/// The closed blocks of a card.
+/// Index of the closed blocks of a card.
 #[derive(Clone, Debug)]
 pub(crate) struct ClosedBlocks {
     groups: Vec<Group>,
@@ -43,25 +44,25 @@ impl ClosedBlocks {
         Self { groups: vec![STALE; blocks.div_ceil(GROUP)] }
     }
 
-    /// A block was closed, or is closed no more.
+    /// Records that a block was closed, or that a closed block was freed.
     #[inline]
     pub(crate) fn changed(&mut self, block: u32) {
         self.groups[block as usize / GROUP].is_stale = true;
     }
 
-    /// Any block may have changed.
+    /// Records that any block may have changed.
     pub(crate) fn all_changed(&mut self) {
         self.groups.fill(STALE);
     }
 
-    /// A closed block has one valid unit less.
+    /// Records that a closed block has lost a valid unit.
     #[inline]
     pub(crate) fn emptied(&mut self, number: u32, block: &Block) {
         let best = &mut self.groups[number as usize / GROUP].best[block.kind as usize];
         best.emptiest = best.emptiest.min((block.valid, number));
     }
 
-    /// Brings all groups up to date.
+    /// Updates all stale groups.
     pub(crate) fn update(&mut self, blocks: &[Block]) {
         for ((group, blocks), number) in self.groups.iter_mut().zip(blocks.chunks(GROUP)).zip(0u32..) {
             if group.is_stale {
@@ -92,7 +93,7 @@ impl ClosedBlocks {
         best.map(|(_, number)| number).filter(|number| *number < u32::MAX)
     }
 
-    /// True when the groups say of these blocks what going through all of them says.
+    /// True if the groups agree with a scan of all these blocks.
     pub(crate) fn holds(&self, blocks: &[Block]) -> bool {
         let (mut own, mut anew) = (self.clone(), Self::new(blocks.len()));
         [&mut own, &mut anew].into_iter().for_each(|index| index.update(blocks));

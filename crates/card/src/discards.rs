@@ -1,10 +1,10 @@
-//! Discards that survive a loss of power: bitmaps of the units without contents, written to the NAND.
+//! Discards that survive a power loss: bitmaps of the map units without contents, written to the NAND.
 //!
-//! The units of a card are in groups. Each group has a bitmap, which is a map unit of its own behind the
-//! units of the host. The bitmap has a slot, is cleaned and found again as any other unit, and its page has a
-//! sequence number. When the map is rebuilt, the units in a bitmap lose the slots that were programmed before
-//! it. A bitmap is made when its page is programmed, whether for a flush or because its block is cleaned.
-//! Data that other pages have gathered in RAM is programmed before, so that the older bitmap is not needed.
+//! The map units of a card are divided into groups. Each group has a bitmap, which is a separate map unit after the
+//! units of the host. The bitmap has a slot, and is cleaned and recovered like any other unit; its page has a sequence
+//! number. When the map is rebuilt, the units in a bitmap lose the slots that were programmed before the bitmap. The
+//! contents of a bitmap are determined when its page is programmed, for a flush or because its block is cleaned. Data
+//! of other pages in RAM is programmed first, so that the older bitmap is no longer needed.
 
 use crate::packed::PackedInts;
 use crate::spec::CardSpec;
@@ -17,7 +17,8 @@ pub(crate) struct Discards {
     /// Number of the host's units.
     units: u32,
     group_units: u32,
-    /// Bitmaps of the groups as they were programmed last, a bit for each unit; empty for one that never was.
+    /// Bitmaps of the groups as last programmed, with a bit for each unit; empty for a bitmap that was never
+    /// programmed.
     recorded: Vec<Box<[u64]>>,
     dirty: BTreeSet<u32>,
 }
@@ -48,22 +49,22 @@ impl Discards {
         first..(first + self.group_units).min(self.units)
     }
 
-    /// The unit has no contents any more.
+    /// Records that a unit has no contents.
     pub(crate) fn add(&mut self, unit: u32) {
         self.dirty.insert(self.units + unit / self.group_units);
     }
 
-    /// Bitmaps of groups that lost units since they were programmed.
+    /// Bitmaps of groups with discards that are newer than the programmed bitmap.
     pub(crate) const fn dirty(&self) -> &BTreeSet<u32> {
         &self.dirty
     }
 
-    /// Discards that were not recorded are forgotten.
+    /// Forgets the discards that are not in a programmed bitmap.
     pub(crate) fn lose_power(&mut self) {
         self.dirty.clear();
     }
 
-    /// The page with this bitmap is programmed: it has the units without a slot.
+    /// Records that the page with this bitmap was programmed; the bitmap contains the units without a slot.
     pub(crate) fn record(&mut self, bitmap: u32, map: &PackedInts) {
         self.dirty.remove(&bitmap);
         let mut words = vec![0; self.group_units.div_ceil(64) as usize];
@@ -73,8 +74,8 @@ impl Discards {
         self.recorded[(bitmap - self.units) as usize] = words.into();
     }
 
-    /// Takes the slots of the units in a bitmap away. An older version of the bitmap may stand for the last: that comes, too, and has the
-    /// last word.
+    /// Removes the slots of the units in a bitmap. If this is an older version of the bitmap, the newest version is applied later and
+    /// overrides it.
     pub(crate) fn apply(&self, bitmap: u32, map: &mut PackedInts) {
         let words = &self.recorded[(bitmap - self.units) as usize];
         for (unit, place) in self.units_of(bitmap).zip(0..) {

@@ -1,22 +1,22 @@
-//! Firmware that gives back other content than was written (Chubb 2015: what a card says the second time may be something else).
+//! Firmware that returns other data than was written (Chubb 2015: a card may return something else on the second read).
 
 use crate::spec::EvilSpec;
 use floatgate_mtd::SECTOR_BYTES;
 use floatgate_mtd::random::hash;
 use std::collections::BTreeSet;
 
-/// Most sectors of which the firmware remembers that they were read: its RAM is small.
+/// Maximum number of sectors that the firmware remembers as read, because its RAM is small.
 const REMEMBERED_MAX: usize = 1 << 16;
 
-/// Random of the hash that chooses sectors.
+/// Seed of the hash that selects sectors.
 const CHOICE: u64 = 0x65_76_69_6C;
 
-/// The sectors that are answered otherwise.
+/// Sectors for which the firmware returns other data.
 #[derive(Clone, Debug)]
 pub(crate) struct Evil {
     one_in_sectors: u64,
     seed: u64,
-    /// Chosen sectors that were read since they were written.
+    /// Selected sectors that were read since they were written.
     read_once: BTreeSet<u64>,
 }
 
@@ -30,7 +30,7 @@ impl Evil {
         hash(self.seed, lba, CHOICE).is_multiple_of(self.one_in_sectors)
     }
 
-    /// Sectors were written: their next answer is true.
+    /// Records that sectors were written; their next read returns the data.
     pub(crate) fn written(&mut self, lba: u64, count: u64) {
         let end = lba.saturating_add(count);
         while let Some(sector) = self.read_once.range(lba..end).next().copied() {
@@ -38,7 +38,7 @@ impl Evil {
         }
     }
 
-    /// Changes what the host gets of the chosen sectors that it has read before.
+    /// Alters the data of selected sectors that the host has already read.
     pub(crate) fn alter(&mut self, lba: u64, buf: &mut [u8]) {
         for (lba, sector) in (lba..).zip(buf.chunks_exact_mut(SECTOR_BYTES)) {
             if !self.is_chosen(lba) {

@@ -1,4 +1,4 @@
-//! Fakes: cards that claim to be larger than they are.
+//! Fake cards: cards that report a larger size than they have.
 
 use crate::card::{Card, CardOptions};
 use crate::evil::Evil;
@@ -7,32 +7,32 @@ use floatgate_mtd::block_device::{check_count, check_sectors};
 use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, SECTOR_BYTES};
 use std::collections::BTreeMap;
 
-/// Sectors of the cache (`Cached`). Fakes with 4 MiB are known to f3probe's author.
+/// Size of the cache (`Cached`) in sectors. The author of f3probe has seen fakes with 4 MiB.
 const CACHE_SECTORS: usize = 8192;
 
-/// Sectors of the addresses that a chain tells apart.
+/// Number of sectors that a chain can address.
 const fn chain_span(real: u64) -> u64 {
     (real + 1).next_power_of_two()
 }
 
-/// A device that claims to have more sectors than it has.
+/// A device that reports more sectors than it has.
 #[derive(Clone, Debug)]
 pub struct Fake<D> {
     kind: FakeKind,
     claimed: u64,
-    /// Latest sectors beyond the end by address, each with the number of its write (`Cached`).
+    /// Most recently written sectors beyond the real end, by address, each with the number of its write (`Cached`).
     cache: BTreeMap<u64, (u64, [u8; SECTOR_BYTES])>,
     /// Addresses of the cache by the number of their write.
     oldest: BTreeMap<u64, u64>,
     writes: u64,
-    /// The device keeps contents.
+    /// True if the device stores contents.
     stores: bool,
     evil: Option<Evil>,
     device: D,
 }
 
 impl Fake<Card> {
-    /// A card that is as honest as its specification.
+    /// Creates the card of a specification, which may have a false capacity.
     ///
     /// # Errors
     /// A specification that no card can have.
@@ -46,24 +46,24 @@ impl Fake<Card> {
 }
 
 impl<D: BlockDevice> Fake<D> {
-    /// `device` claims `claimed` sectors, at least those that it has.
+    /// Wraps `device` so that it reports `claimed` sectors, but at least its real number.
     pub fn new(device: D, kind: FakeKind, claimed: u64) -> Self {
         let claimed = claimed.max(device.capacity());
         let (cache, oldest) = (BTreeMap::new(), BTreeMap::new());
         Self { kind, claimed, cache, oldest, writes: 0, stores: true, evil: None, device }
     }
 
-    /// The device itself.
+    /// The wrapped device.
     pub const fn device(&self) -> &D {
         &self.device
     }
 
-    /// Mutable access to the device itself.
+    /// Mutable access to the wrapped device.
     pub const fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
 
-    /// The sector for which the device takes `lba`.
+    /// Sector of the real device to which `lba` leads.
     fn place(&self, lba: u64) -> u64 {
         let real = self.device.capacity();
         match self.kind {
@@ -73,7 +73,7 @@ impl<D: BlockDevice> Fake<D> {
         }
     }
 
-    /// Sectors from `place` that are handled as one, at most `count`; and true when they are there.
+    /// Number of sectors from `place` on that are handled together, at most `count`; and true if they exist.
     fn run(&self, place: u64, count: u64) -> (u64, bool) {
         let real = self.device.capacity();
         match self.kind {
@@ -83,7 +83,7 @@ impl<D: BlockDevice> Fake<D> {
         }
     }
 
-    /// Reads sectors that are not there. The command takes the time of one to real sectors.
+    /// Reads sectors that do not exist. The command takes as long as a read of real sectors.
     fn read_beyond(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
         let at = self.device.read(now, 0, buf)?;
         if self.kind == FakeKind::LastSector {
@@ -101,7 +101,7 @@ impl<D: BlockDevice> Fake<D> {
         Ok(at)
     }
 
-    /// Writes sectors that are not there. The command takes its time, most of the data goes nowhere.
+    /// Writes sectors that do not exist. The command takes its usual time, and most of the data is lost.
     fn write_beyond(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
         match self.kind {
             FakeKind::LastSector => {
@@ -115,7 +115,7 @@ impl<D: BlockDevice> Fake<D> {
         }
     }
 
-    /// Keeps a sector in place of the one that was written least recently.
+    /// Caches a sector, and drops the least recently written one.
     fn keep(&mut self, lba: u64, data: &[u8]) {
         let Ok(sector) = <[u8; SECTOR_BYTES]>::try_from(data) else { return };
         self.writes += 1;
@@ -130,7 +130,7 @@ impl<D: BlockDevice> Fake<D> {
         }
     }
 
-    /// Reads sectors, those that are there and those that are not.
+    /// Reads existing and missing sectors.
     fn read_runs(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
         let mut left = check_sectors(now, lba, buf.len(), self.claimed)?;
         let (mut at, mut lba, mut rest) = (now, lba, buf);
@@ -147,7 +147,7 @@ impl<D: BlockDevice> Fake<D> {
         Ok(at)
     }
 
-    /// Writes sectors, those that are there and those that are not.
+    /// Writes existing and missing sectors.
     fn write_runs(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
         let mut left = check_sectors(now, lba, data.len(), self.claimed)?;
         let (mut at, mut lba, mut rest) = (now, lba, data);

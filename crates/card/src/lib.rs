@@ -1,44 +1,51 @@
-//! Managed flash, SD cards and eMMC, as a simulated device with a real translation layer, in virtual time.
+//! Simulated managed flash (SD cards and eMMC) with a complete flash translation layer, in virtual time.
 //!
-//! In the order data flows:
+//! Modules in data-flow order:
 //!
-//! - [`CardSpec`] is a card as data, the `[card]` table of a part file. [`Card`] is the device: a [`BlockDevice`] of sectors.
+//! - [`CardSpec`] is the specification of a card: the `[card]` table of a part file. [`Card`] is the device: a
+//!   [`BlockDevice`] of sectors.
 //! - `bus`: the time of commands and blocks in each [`BusMode`].
-//! - `card`: a request becomes pieces of *map units*. Parts of units wait in a RAM buffer for the rest; what never comes is read
-//!   from the NAND (read, modify, write).
-//! - `ftl`: a map from units to *slots* of NAND blocks. A unit is always written to a new slot; where, is the policy:
+//! - `card`: splits a request at *map units*. Incomplete units wait in a RAM buffer for their other sectors. Sectors that are
+//!   not written are read from the NAND (read, modify, write).
+//! - `ftl`: a map from units to *slots* of NAND blocks. A unit is always written to a new slot. The policy chooses the
+//!   block:
 //!
-//!   - `block`: the open block of its allocation unit (`ftl::block_mapped`, `open_aus`). K are open, R of them in any order. Cleaning closes the
-//!     one used least recently: the rest is copied, and the old block erased.
-//!   - `hybrid`: as `block` for a unit in order or of a long request, else log blocks shared by all. Cleaning moves the rest of
-//!     a log block that is less than half valid, else it merges its allocation units.
-//!   - `page`: one frontier. Cleaning moves the valid units of the emptiest (greedy) or oldest (FIFO) block.
+//!   - `block`: the open block of the unit's allocation unit (`ftl::block_mapped`, `open_aus`). A number of allocation units
+//!     can be open, some of them in random order. Cleaning closes the least recently used one: its other units are copied,
+//!     and the old block is erased.
+//!   - `hybrid`: as `block` for sequential units and for long requests; otherwise log blocks, which all allocation units
+//!     share. Cleaning moves the valid units of a log block with at most half of its units valid; otherwise it merges their
+//!     allocation units.
+//!   - `page`: a single open block (frontier). Cleaning moves the valid units of the emptiest (greedy) or oldest (FIFO)
+//!     block.
 //!
-//!   The SLC cache, a page-mapped FAT area and the bitmaps of discards are streams with a frontier of their own. In each case the valid units of a block are written
-//!   anew, and a block to which the map does not point any more is free. Wear levelling and refresh clean blocks, too.
-//! - `closed`: the closed blocks by valid units, age and wear.
-//! - `ftl::log`: a block of the log is cleaned a unit at a time, beside the writes that fill another.
-//! - `discards`: bitmaps of the units without contents, map units of their own in a stream of their own.
-//! - `nand`: blocks, dies, times, wear, and the spare areas: each slot has its logical address, each page a sequence number, each full
-//!   block a last page with a summary of its addresses. The map is all that a card needs much memory for, less than 4 bytes per 4 KiB: spare
+//!   The SLC cache, a page-mapped FAT area and the bitmaps of discards are streams with separate frontiers. Cleaning always
+//!   moves the valid units of a block. A block to which the map no longer refers is free. Wear levelling and refresh also
+//!   clean blocks.
+//! - `closed`: index of the closed blocks by valid units, age and wear.
+//! - `ftl::log`: cleans a log block unit by unit, while writes fill another log block.
+//! - `discards`: bitmaps of the map units without contents. The bitmaps are additional map units in a separate stream.
+//! - `nand`: blocks, dies, times, wear, and the spare areas: a logical address for each slot, a sequence number for each page, and a summary
+//!   of the addresses in the last page of each full block. Only the map needs much memory of the host, less than 4 bytes per 4 KiB; spare
 //!   areas of closed blocks are in a temporary file.
-//! - [`LossSpec`]: damage that cheap cards take when power goes away, beyond what a host must expect.
-//! - `power`: energy of operations and time, a supply that is limited, sleep. `limits`: how long requests may take.
+//! - [`LossSpec`]: damage of cheap cards by a power loss, in addition to the damage that a host must expect.
+//! - `power`: energy, limited supply, and sleep. `limits`: time limits of requests in the specifications.
 //! - [`CardRegisters`]: CID, CSD, SCR, SSR and EXT_CSD with the values of the specification; their layout is in `floatgate_media::sd`.
 //! - [`mod@protocol`]: commands and states of the SD bus and of an eMMC, from power-on to transfers.
-//! - [`spi`]: the card at its pins in SPI mode, byte by byte, for drivers that are not ours.
-//! - [`mod@reference`]: a card and a plain array beside it, for tests and for `floatgate powercut`.
-//! - [`Fake`] wraps any block device and claims to be larger; what `evil` firmware changes on the way out is its part, too.
+//! - [`spi`]: the card at its pins in SPI mode, byte by byte, for external drivers.
+//! - [`mod@reference`]: a card with a plain array as reference model, for tests and for `floatgate powercut`.
+//! - [`Fake`] wraps a block device and reports a larger size. It also alters data as `evil` firmware does.
 //!
-//! **Loss of power.** The map lives in RAM. After a cut, [`Card::power_on`] reads the summaries of the blocks (each page of those that were
-//! not full) and believes, of two slots with the same address, the one with the later sequence number. Nothing that the map pointed to at
-//! the last flush is erased before what replaces it is programmed. A merge that was cut counts for nothing and starts again.
-//! Discards are recorded with the next flush, or when the whole card is discarded (`discards`): from then on a cut does not bring contents
-//! back. [`CardSpec::power_on_bound`] is the longest time that this takes. A card that is pulled out at some
-//! time ([`Card::order_removal`]) goes on for its hold-up time. The first operation that would end later is
-//! torn, in the order in which the controller issues them, and no later one takes place.
+//! **Power loss.** The map is in RAM. After a cut, [`Card::power_on`] reads the summaries of full blocks and each page of other blocks. If
+//! two slots have the same address, the slot with the later sequence number is valid. A slot to which the map referred at the last flush is
+//! not erased before its replacement is programmed. An interrupted merge is ignored, and starts again. Discards are recorded by the next
+//! flush, or when the whole card is discarded (`discards`); later power cuts do not restore the discarded contents.
+//! [`CardSpec::power_on_bound`] is the maximum time of the recovery. A card that is pulled out ([`Card::order_removal`]) continues during
+//! its hold-up time. In the order of the controller's operations, the first one that would end later is torn, and no further operation
+//! starts.
 //!
-//! **Time** is closed form: dies and the channel are timelines that are reserved; a write ends when its data has a place in the RAM buffer.
+//! **Time** is computed, not stepped: each operation reserves the timelines of its die and of the channel. A write ends when the RAM buffer
+//! has space for its data.
 //!
 //! ```
 //! use floatgate_card::{Card, CardOptions, CardSpec};

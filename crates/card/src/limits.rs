@@ -1,23 +1,23 @@
-//! Limits to the time of a request that the specifications allow the card.
+//! Time limits of requests in the specifications of SD cards and eMMC.
 
 use crate::registers::{CardRegisters, SDHC_BYTES_MAX};
 use crate::spec::CardSpec;
 use floatgate_mtd::Nanos;
 
-/// Times that a card may take for a request.
+/// Maximum times of a card for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Until the first block of a read is there.
+    /// Time until the first block of a read is available.
     pub read: Nanos,
-    /// Busy with a block that was written.
+    /// Time for which the card is busy with a written block.
     pub write: Nanos,
-    /// Busy with the erase of an allocation unit, as the card states it in SSR or EXT_CSD.
+    /// Time for which the card is busy with the erase of an allocation unit, as stated in SSR or EXT_CSD.
     pub erase: Nanos,
 }
 
 impl CardSpec {
-    /// Times that the specification allows: SD Physical Layer, chapters 4.6.2 and 4.14. JESD84 leaves reads and writes to the maker; the
-    /// limits of SDXC stand in.
+    /// Maximum times of the specification: SD Physical Layer, chapters 4.6.2 and 4.14. JESD84 has no limits for reads and writes; for
+    /// eMMC the limits of SDXC are used.
     pub fn request_limits(&self) -> RequestLimits {
         let is_small = !self.is_mmc() && self.stated_bytes() <= SDHC_BYTES_MAX;
         let write = if is_small { Nanos::from_ms(250) } else { Nanos::from_ms(500) };

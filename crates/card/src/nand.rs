@@ -1,8 +1,8 @@
-//! The NAND inside the card: blocks of pages of units, with the spare areas of pages (logical address and sequence number), wear,
-//! times, and loss of power at any operation.
+//! NAND of the card: blocks, pages and slots, spare areas (logical address and sequence number), wear, times, and power loss at
+//! any operation.
 //!
-//! A *slot* is the place of a map unit: slots of a block are numbered in the order in which its pages are programmed. What is in slots
-//! that are not programmed yet is in RAM.
+//! A *slot* is the space of one map unit. The slots of a block are numbered in the order in which its pages are programmed. The
+//! contents of slots that are not programmed yet are in RAM.
 
 use crate::power::{Draw, Supply};
 use crate::spare::{BlockSpares, Spares};
@@ -15,21 +15,21 @@ use floatgate_mtd::random::{Random, hash, unit};
 use floatgate_mtd::{Instant, Nanos};
 use std::ops::Range;
 
-/// An operation that could not be done.
+/// Reason why an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Power went away during the operation, or before.
+    /// Power was lost before or during the operation.
     PowerLost,
-    /// No block is left to write to.
+    /// No block can be written any more.
     WornOut,
     /// The host's file with the spare areas cannot be read.
     HostFile,
 }
 
-/// Use of a block. It is written into the spare area of each page.
+/// Use of a block, which is stored in the spare area of each page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Data at its final place.
+    /// Data outside of caches and logs.
     Main,
     /// Shared log of a hybrid map.
     Log,
@@ -39,11 +39,11 @@ pub(crate) enum Kind {
     Slc,
     /// Bitmaps of discards.
     Discards,
-    /// Enhanced area, with one bit a cell for good.
+    /// Enhanced area, with one bit per cell permanently.
     Enhanced,
 }
 
-/// Pools of blocks, which do not take each other's blocks: those of the enhanced area are apart.
+/// Number of pools. Blocks are never moved between pools: the enhanced area has one, all other kinds share the other.
 pub(crate) const POOLS: usize = 2;
 
 impl Kind {
@@ -56,15 +56,15 @@ impl Kind {
 /// State of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nothing valid is in it. It is erased when it is opened.
+    /// The block has no valid units. It is erased when it is opened.
     Free,
-    /// Slots can be taken.
+    /// The block has unused slots.
     Open,
-    /// Everything is programmed.
+    /// All pages of the block are programmed.
     Closed,
-    /// It failed to erase, or was bad from the factory.
+    /// An erase of the block failed, or it was bad from the factory.
     Bad,
-    /// The controller's firmware and its tables are in it.
+    /// The block contains the controller's firmware and its tables.
     Firmware,
 }
 
@@ -73,28 +73,29 @@ pub(crate) enum State {
 pub(crate) struct Block {
     pub(crate) state: State,
     pub(crate) kind: Kind,
-    /// Its last page lists the tags of all others, so that a scan needs no more.
+    /// True if the last page is a summary of all other pages, so that a scan reads only this page.
     pub(crate) has_summary: bool,
-    /// A merge writes it. Until its summary is there the sources still are, and it counts for nothing.
+    /// True if a merge writes the block. It is ignored in a recovery until its summary is written, because its sources
+    /// still exist.
     is_merge: bool,
-    /// Read retries that a page needs.
+    /// Number of read retries that a page needs.
     retries: u8,
-    /// Slots taken, in RAM or programmed.
+    /// Number of used slots, in RAM or programmed.
     pub(crate) next: u32,
-    /// Slots programmed.
+    /// Number of programmed slots.
     pub(crate) programmed: u32,
-    /// Slots that the map points to.
+    /// Number of slots to which the map refers.
     pub(crate) valid: u32,
     pub(crate) erases: u32,
-    /// Erases that it survives.
+    /// Number of erases until an erase fails.
     life: u32,
-    /// Reads since the last erase.
+    /// Number of reads since the last erase.
     pub(crate) reads: u32,
     /// Probability that a page cannot be corrected.
     failure: f64,
     /// Sequence number of the first page.
     pub(crate) opened: u64,
-    /// Allocation units to merge when this log block is cleaned; 0 after a loss of power.
+    /// Number of allocation units that are merged when this log block is cleaned; 0 after a power loss.
     pub(crate) aus: u32,
 }
 
@@ -119,20 +120,20 @@ impl Planes {
     }
 }
 
-/// Counts of operations since the card was made.
+/// Counts of operations since the card was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Operations {
     pub(crate) reads: u64,
-    /// Reads of the same page again, with other thresholds.
+    /// Read retries: repeated reads of a page with other thresholds.
     retries: u64,
     pub(crate) programs: u64,
     pub(crate) summaries: u64,
-    /// Programs during which power went away.
+    /// Programs that a power loss interrupted.
     torn_programs: u64,
     pub(crate) erases: u64,
 }
 
-/// The supply, with the times of this card's operations.
+/// Supply for the operation times of this card.
 fn supply(spec: &CardSpec) -> Supply {
     let TimingSpec { t_r_us, t_prog_us, t_bers_us, .. } = spec.timing;
     let times = [t_r_us, spec.slc.t_r_us, t_prog_us, spec.slc.t_prog_us, t_bers_us];
@@ -144,50 +145,50 @@ pub(crate) struct Nand {
     pub(crate) blocks: Vec<Block>,
     pub(crate) slots_per_block: u32,
     page_shift: u32,
-    /// Planes of a page, and the bytes of a slot and of a plane's piece of a page.
+    /// Number of planes of a page, size of a slot, and size of a page's part on one plane, B.
     planes: u32,
     slot_bytes: usize,
     plane_bytes: usize,
-    /// Slots per block in SLC mode.
+    /// Number of slots per block in SLC mode.
     slc_slots: u32,
-    /// Spare areas. A page's sequence number is counted from the number of its block's first page: 2^32
-    /// programs are more than a block stays open for.
+    /// Spare areas. The sequence number of a page is stored relative to the first page of its block; it fits into 32
+    /// bits, because a block is closed long before 2^32 programs.
     spares: Spares,
     contents: Array,
-    /// The chip copies pages within a die.
+    /// True if the chip can copy pages within a die (copy-back).
     copies_back: bool,
     dies: Vec<Timeline>,
     channel: Timeline,
     timing: TimingSpec,
     slc: SlcSpec,
     transfer: Nanos,
-    /// ECC steps of a page.
+    /// Number of ECC steps per page.
     ecc_steps: f64,
     wear: WearSpec,
     errors: ErrorSpec,
     seed: u64,
     sequence: u64,
     pub(crate) operations: Operations,
-    /// Most erases of a block of each pool.
+    /// Maximum erase count of the blocks of each pool.
     pub(crate) erases_max: [u32; POOLS],
-    /// First block of the enhanced area, and the rated cycles of its blocks.
+    /// Number of the first block of the enhanced area, and rated cycles of the area's blocks.
     first_enhanced: u32,
     enhanced_cycles: u32,
     /// Supply of the array.
     pub(crate) supply: Supply,
     hold_up: Nanos,
-    /// Programs and erases until power goes away, 0 for none.
+    /// Number of programs and erases until the power cut; 0 for no cut.
     cut_in: u64,
     /// Time at which the card is pulled out.
     removal: Instant,
     is_lost: bool,
     loss: LossSpec,
-    /// Losses of power amid an operation.
+    /// Number of power losses during an operation.
     torn_operations: u64,
     is_dead: bool,
 }
 
-/// Later than anything.
+/// A time after all others, for events that never happen.
 const NEVER: Instant = Instant::from_ns(u64::MAX);
 
 impl Nand {
@@ -287,19 +288,19 @@ impl Nand {
         }
     }
 
-    /// Worth of merging what is in a log block, by its age in pages. The fewer allocation units it has, the fewer merges there are, and the
-    /// more of each is in other log blocks, which are cleaned at the same time.
+    /// Benefit of cleaning a log block by merges. It grows with the age of the block, in pages. With fewer allocation units, fewer merges
+    /// are necessary, and each merge also cleans more data in other log blocks.
     pub(crate) fn worth_of_merging(&self, block: &Block) -> f64 {
         let aus = f64::from(block.aus.max(1));
         (self.sequence - block.opened) as f64 / (aus * aus)
     }
 
-    /// Slots that a block of this kind has.
+    /// Number of slots in a block of this kind.
     pub(crate) const fn slots_of(&self, kind: Kind) -> u32 {
         if self.is_slc(kind) { self.slc_slots } else { self.slots_per_block }
     }
 
-    /// True when blocks of this kind hold one bit a cell.
+    /// True if blocks of this kind have one bit per cell.
     const fn is_slc(&self, kind: Kind) -> bool {
         matches!(kind, Kind::Slc | Kind::Enhanced) || (matches!(kind, Kind::Log) && self.slc.log)
     }
@@ -317,7 +318,7 @@ impl Nand {
         slot >> self.page_shift
     }
 
-    /// Slots of a page, both counted within a block.
+    /// Slots of a page; slots and pages are counted within the block.
     pub(crate) const fn slots_of_page(&self, page: u32) -> Range<u32> {
         page << self.page_shift..(page + 1) << self.page_shift
     }
@@ -327,30 +328,30 @@ impl Nand {
         self.spares.read(block).map_err(|_| Fault::HostFile)
     }
 
-    /// Sequence number of a page of a block, whose spare areas these are.
+    /// Sequence number of a page of a block with these spare areas.
     pub(crate) fn sequence(&self, block: u32, page: u32, spares: &BlockSpares) -> u64 {
         self.blocks[block as usize].opened + u64::from(spares.sequence(page))
     }
 
-    /// True when the block has a page that is gathered in RAM.
+    /// True if the block has an incomplete page in RAM.
     pub(crate) fn has_partial_page(&self, block: u32) -> bool {
         let block = &self.blocks[block as usize];
         block.next != block.programmed
     }
 
-    /// The slot will be programmed without an address.
+    /// Removes the logical address of a slot that is not programmed yet.
     pub(crate) fn forget(&mut self, slot: u32) {
         let block = self.block_of(slot);
         self.spares.set_unit(block, slot - self.first_slot(block), None);
     }
 
-    /// True when a slot of the block is still in RAM.
+    /// True if a slot of the block is still in RAM.
     #[inline]
     pub(crate) fn is_in_ram(&self, block: u32, slot: u32) -> bool {
         slot - self.first_slot(block) >= self.blocks[block as usize].programmed
     }
 
-    /// Takes the next slot of an open block. Returns the slot, and true when it completes a page.
+    /// Assigns the next slot of an open block to a unit. Returns the slot, and true if it completes a page.
     #[inline]
     pub(crate) fn take_slot(&mut self, block: u32, unit: u32) -> (u32, bool) {
         let slot = self.blocks[block as usize].next;
@@ -369,19 +370,19 @@ impl Nand {
         block.programmed = block.next;
     }
 
-    /// Puts contents into a slot; nothing in timing-only mode.
+    /// Stores the contents of a slot; no effect in timing-only mode.
     pub(crate) fn store(&mut self, slot: u32, data: &[u8]) {
         self.contents.program(slot as usize, 0, data);
     }
 
-    /// Copies contents from slot to slot; nothing in timing-only mode.
+    /// Copies contents from slot to slot; no effect in timing-only mode.
     pub(crate) fn copy(&mut self, from: u32, to: u32) {
         if self.stores() {
             self.contents.copy(from as usize, to as usize);
         }
     }
 
-    /// Reads from a byte of a slot; leaves the buffer as it was in timing-only mode.
+    /// Reads a slot from a byte on. In timing-only mode the buffer stays unchanged.
     pub(crate) fn load(&self, slot: u32, byte: usize, out: &mut [u8]) {
         self.contents.read(slot as usize, byte, out);
     }
@@ -390,7 +391,7 @@ impl Nand {
         self.contents.stores()
     }
 
-    /// Die of a page: blocks begin on different dies, so that blocks written alternately keep all dies busy.
+    /// Die of a page. Blocks begin on different dies, so that writes to several blocks in rotation use all dies.
     fn die_of(&self, page: u32) -> usize {
         match self.dies.len() {
             1 => 0,
@@ -398,12 +399,12 @@ impl Nand {
         }
     }
 
-    /// True when a page lies on more planes than one.
+    /// True if a page is spread over several planes.
     pub(crate) const fn has_planes(&self) -> bool {
         self.planes > 1
     }
 
-    /// Planes of a page on which some bytes of a slot lie.
+    /// Planes of a page that contain some bytes of a slot.
     pub(crate) const fn planes_of(&self, slot: u32, bytes: Range<usize>) -> Planes {
         if !self.has_planes() {
             return Planes::FIRST;
@@ -414,23 +415,25 @@ impl Nand {
         Planes((2 << high) - (1 << low))
     }
 
-    /// Reads the page with this number into the controller. Returns the time at which it is there.
+    /// Reads the page with this number into the controller. Returns the time at which the transfer has ended.
     pub(crate) fn read_page(&mut self, at: Instant, page: u32) -> Instant {
         self.read(at, page, self.transfer)
     }
 
-    /// True when the page of a slot can be copied into the next slot of a block without leaving the chip.
+    /// True if the page of a slot can be copied into the next slot of a block within the chip.
     pub(crate) fn copies_back(&self, from: u32, block: u32) -> bool {
         let to = self.first_slot(block) + self.blocks[block as usize].next;
         self.copies_back && self.die_of(self.page_of(from)) == self.die_of(self.page_of(to))
     }
 
-    /// Reads the page of a slot into the register of its die, where it stays. Returns the time at which it is there.
+    /// Reads the page of a slot into the register of its die, without a transfer. Returns the time at which the read
+    /// has ended.
     pub(crate) fn read_inside(&mut self, at: Instant, slot: u32) -> Instant {
         self.read(at, self.page_of(slot), Nanos::ZERO)
     }
 
-    /// Reads what some planes have of a page, all at the same time, and moves it into the controller, one after the other.
+    /// Reads the parts of a page on some planes, all at the same time, and transfers them to the controller one after the
+    /// other.
     pub(crate) fn read_planes(&mut self, at: Instant, page: u32, planes: Planes) -> Instant {
         let parts = u64::from(planes.0.count_ones());
         let transfer = Nanos::from_ns(self.transfer.as_ns() * parts / u64::from(self.planes));
@@ -453,18 +456,18 @@ impl Nand {
         let span = self.dies[die].reserve(at, array * times);
         let ready = self.draw(what, times, span);
         let (_, end) = self.channel.reserve(ready, transfer);
-        // The register is free for the next page when its data has left.
+        // The register is free for the next page when its data has been transferred.
         self.dies[die].hold_until(end);
         end
     }
 
-    /// True when the page just read cannot be corrected.
+    /// True if the page just read is uncorrectable.
     pub(crate) fn is_uncorrectable(&self, block: u32) -> bool {
         let failure = self.blocks[block as usize].failure;
         failure > 1e-15 && unit(hash(self.seed, self.operations.reads, 3)) < failure
     }
 
-    /// Programs the page of the block that was gathered last; `is_inside` when the die's register has it already. Returns the time at which it is programmed.
+    /// Programs the page in RAM of a block; `is_inside` if the die's register already has its data. Returns the time at which the program has ended.
     #[inline]
     pub(crate) fn program(&mut self, at: Instant, block: u32, is_inside: bool) -> Result<Instant, Fault> {
         let mask = (1 << self.page_shift) - 1;
@@ -489,8 +492,8 @@ impl Nand {
         Ok(end)
     }
 
-    /// Fills an open block in order with units from `unit` on, and programs its pages one after the other. Returns the time at which that has
-    /// ended.
+    /// Fills an open block in order with units from `unit` on, and programs its pages one after the other. Returns the time at which the last
+    /// program has ended.
     pub(crate) fn fill(&mut self, at: Instant, block: u32, unit: u32) -> Instant {
         let slots = self.slots_per_block;
         let pages = u64::from(slots >> self.page_shift);
@@ -506,7 +509,8 @@ impl Nand {
         end
     }
 
-    /// True when blocks can be filled at once: contents are not kept, nothing fails or is ordered, and operations take as long as they do.
+    /// True if blocks can be filled at once: contents are not stored, no operation can fail, no power cut is scheduled, and the supply
+    /// does not change operation times.
     pub(crate) const fn can_fill(&self) -> bool {
         let is_ordered = self.cut_in > 0 || self.removal.as_ns() < NEVER.as_ns() || self.is_lost;
         !self.stores()
@@ -515,7 +519,7 @@ impl Nand {
             && !is_ordered
     }
 
-    /// First unit of a block that was filled in order and at once.
+    /// First unit of a block that was filled at once, in order.
     pub(crate) fn filled_from(&self, block: u32) -> Option<u32> {
         self.spares.filled_from(block)
     }
@@ -525,7 +529,7 @@ impl Nand {
         self.slots_per_block >> self.page_shift
     }
 
-    /// Loads and programs a page. Returns the time at which that has ended.
+    /// Loads and programs a page. Returns the time at which the program has ended.
     #[inline]
     fn program_time(&mut self, at: Instant, page: u32, kind: Kind) -> Result<Instant, Fault> {
         self.program_in(at, page, kind, self.transfer)
@@ -547,7 +551,7 @@ impl Nand {
         self.count(end).inspect_err(|_| self.operations.torn_programs += 1).map(|()| end)
     }
 
-    /// An operation takes its energy. Returns its end on the supply that there is.
+    /// Accounts for the energy of an operation. Returns the time at which it ends with the card's supply.
     #[inline]
     fn draw(&mut self, what: Draw, times: u64, span: (Instant, Instant)) -> Instant {
         self.supply.draw(what, times);
@@ -561,15 +565,15 @@ impl Nand {
         end
     }
 
-    /// True when the next program of a page fails.
+    /// True if the next program of a page fails.
     #[inline]
     pub(crate) fn fails_to_program(&self) -> bool {
         let failing = self.wear.program_failures_per_million;
         failing > 0 && unit(hash(self.seed, self.operations.programs, 4)) * 1e6 < f64::from(failing)
     }
 
-    /// A page of a block failed to program: what is programmed of the block moves to an erased one, which takes its place and number. The
-    /// bad block gets the number of the other. Returns the time at which the move has ended.
+    /// Replaces a block after a failed page program: copies its programmed pages to an erased block, and exchanges the numbers of the two
+    /// blocks. Returns the time at which the copy has ended.
     pub(crate) fn replace(&mut self, at: Instant, block: u32, erased: u32) -> Result<Instant, Fault> {
         let kind = self.blocks[block as usize].kind;
         let [from, to] = [block, erased].map(|block| self.page_of(self.first_slot(block)));
@@ -592,7 +596,7 @@ impl Nand {
         Ok(end)
     }
 
-    /// Writes the list of a block's tags behind its last page, and closes it.
+    /// Writes the summary of a block into its last page, and closes the block.
     pub(crate) fn program_summary(&mut self, at: Instant, block: u32) -> Result<Instant, Fault> {
         self.blocks[block as usize].state = State::Closed;
         let kind = self.blocks[block as usize].kind;
@@ -603,7 +607,7 @@ impl Nand {
         Ok(end)
     }
 
-    /// Erases a block on all dies, if anything is in it. False when that failed: it is bad from now on.
+    /// Erases a block on all dies, unless it is blank. Returns false if the erase failed; the block is then bad.
     pub(crate) fn erase(&mut self, at: Instant, block: u32) -> Result<bool, Fault> {
         if self.blocks[block as usize].programmed == 0 {
             return Ok(true);
@@ -638,12 +642,12 @@ impl Nand {
         (block.state, block.kind, block.opened) = (State::Open, kind, sequence);
     }
 
-    /// The block just opened takes what a merge copies.
+    /// Marks the block that was just opened as the target of a merge.
     pub(crate) fn mark_merge(&mut self, block: u32) {
         self.blocks[block as usize].is_merge = true;
     }
 
-    /// Nothing readable is in the block any more.
+    /// Clears the contents of a block.
     fn wipe(&mut self, block: u32) {
         self.spares.erase(block);
         if self.stores() {
@@ -654,7 +658,7 @@ impl Nand {
         (block.has_summary, block.is_merge) = (false, false);
     }
 
-    /// One more cycle: its cells err more.
+    /// Counts a further cycle of a block, which increases its error rate.
     fn age(&mut self, block: u32) {
         let erases = self.blocks[block as usize].erases + 1;
         self.blocks[block as usize].erases = erases;
@@ -662,7 +666,8 @@ impl Nand {
         let most = &mut self.erases_max[pool];
         *most = erases.max(*most);
         let rated = self.rated_cycles(block);
-        // The rate changes little from one cycle to the next, and working it out takes longer than all else here.
+        // The rate is not computed at each cycle, because it changes little, and the computation takes longer than the
+        // other work here.
         if erases.is_multiple_of(rated.div_ceil(64)) {
             let (failure, retries) = self.failure(erases, rated);
             let block = &mut self.blocks[block as usize];
@@ -670,25 +675,26 @@ impl Nand {
         }
     }
 
-    /// Probability that a page cannot be corrected after this number of erases of the rated ones, and the read retries it needs before.
+    /// Probability that a page is uncorrectable after this number of erases, for a block with `rated` cycles; and number of read
+    /// retries that its pages need.
     fn failure(&self, erases: u32, rated: u32) -> (f64, u8) {
         let cycles = f64::from(erases) * (f64::from(self.wear.endurance_cycles) / f64::from(rated));
         let rber = self.errors.rber(&Conditions { cycles, ..Conditions::NEW }).total();
         let bits = self.wear.ecc_step_bytes * 8;
         let step = tail::beyond(self.wear.ecc_strength, bits, rber);
-        // A retry with other thresholds for each third of the code's strength that the mean number of wrong bits takes.
+        // One retry for each third of the code's strength in the mean number of wrong bits.
         let used = rber * f64::from(bits) / f64::from(self.wear.ecc_strength);
         ((step * self.ecc_steps).min(1.0), (used * 3.0).min(7.0) as u8)
     }
 
-    /// Tears the cells of a page that was being programmed when power went away: the page cannot be read.
+    /// Makes a page unreadable whose program was interrupted by a power loss.
     fn tear(&mut self, first: u32) {
         for slot in first..first + (1 << self.page_shift) {
             self.clear(slot);
         }
     }
 
-    /// Pages that share their cells with the torn one lose what they had.
+    /// Clears the pages that share their cells with a torn page.
     fn tear_before(&mut self, first: u32, old: u32) {
         let page = 1 << self.page_shift;
         for number in 1..=self.loss.torn_pages {
@@ -705,13 +711,14 @@ impl Nand {
         }
     }
 
-    /// Fails when power went away.
+    /// Returns an error if power is lost.
     #[inline]
     pub(crate) const fn powered(&self) -> Result<(), Fault> {
         if self.is_lost { Err(Fault::PowerLost) } else { Ok(()) }
     }
 
-    /// Counts a program or erase that ends at `end`; the one at which power was ordered to go, or that ends too late, fails.
+    /// Counts a program or erase that ends at `end`. It fails if a power cut is scheduled for it, or if it ends after the
+    /// hold-up time.
     #[inline]
     fn count(&mut self, end: Instant) -> Result<(), Fault> {
         if self.cut_in > 0 {
@@ -725,7 +732,8 @@ impl Nand {
         self.powered()
     }
 
-    /// Power went away amid an operation: a card of some kinds has lost its firmware's tables by that, and does not start any more.
+    /// Records a power loss during an operation. It may destroy the firmware's tables (`card.loss`), so that the card no longer
+    /// starts.
     #[cold]
     fn tear_firmware(&mut self) {
         self.torn_operations += 1;
@@ -733,29 +741,29 @@ impl Nand {
         self.is_dead |= dies > 0.0 && unit(hash(self.seed, self.torn_operations, 5)) * 1e6 < dies;
     }
 
-    /// True when the card does not start any more.
+    /// True if the card no longer starts.
     pub(crate) const fn is_dead(&self) -> bool {
         self.is_dead
     }
 
-    /// The card will be pulled out at this time; what ends within the hold-up time is done.
+    /// Schedules the removal of the card at this time. Operations that end within the hold-up time are completed.
     pub(crate) const fn order_removal(&mut self, at: Instant) {
         self.removal = at;
     }
 
-    /// No loss of power is ordered any more.
+    /// Cancels all scheduled power cuts.
     pub(crate) const fn cancel_cuts(&mut self) {
         (self.cut_in, self.removal) = (0, NEVER);
     }
 
-    /// Power goes away when the card was pulled out by now.
+    /// Cuts power if the card has been pulled out by now.
     #[inline]
     pub(crate) fn is_gone(&mut self, now: Instant) -> bool {
         self.is_lost |= now >= self.removal;
         self.is_lost
     }
 
-    /// Power goes away during the `operations`th program or erase from now on, 0 for never.
+    /// Schedules a power cut during a program or erase, counted from now on; 0 for no cut.
     pub(crate) fn order_cut(&mut self, operations: u64) {
         self.cut_in = operations;
     }
@@ -768,10 +776,11 @@ impl Nand {
         self.is_lost = true;
     }
 
-    /// Power is back until the `cut_in`th program or erase, 0 for ever. What was only in RAM is gone.
+    /// Restores power, and schedules the next cut at the program or erase number `cut_in`; 0 for no cut. Data that was
+    /// only in RAM is lost.
     pub(crate) fn power_on(&mut self, at: Instant, cut_in: u64) {
         (self.is_lost, self.cut_in, self.removal) = (false, cut_in, NEVER);
-        // Nothing is under way any more.
+        // No operation is running.
         self.supply.restart();
         for timeline in self.dies.iter_mut().chain([&mut self.channel]) {
             timeline.release_at(at);
@@ -786,13 +795,14 @@ impl Nand {
         }
     }
 
-    /// Pages that a scan reads of a block to learn its tags: one when it was never written, the summary, or each page.
+    /// Number of pages that a scan reads in a block: the first one, and then its summary, or each programmed page if
+    /// the block has no summary.
     pub(crate) fn scan_pages(&self, block: u32) -> u32 {
         let block = &self.blocks[block as usize];
         if block.has_summary { 2 } else { 1 + (block.programmed >> self.page_shift) }
     }
 
-    /// Time at which everything under way is done.
+    /// Time at which all running operations have ended.
     pub(crate) fn busy_until(&self) -> Instant {
         self.dies.iter().map(Timeline::busy_until).fold(Instant::ZERO, Instant::max)
     }
@@ -803,7 +813,7 @@ impl Nand {
         self.supply.check(reads + retries, programs + summaries + torn_programs, erases)
     }
 
-    /// Bytes of host memory for the spare areas that are not in the file.
+    /// Memory of the host for the spare areas that are not in the temporary file, B.
     pub(crate) fn spare_bytes(&self) -> usize {
         self.spares.memory_bytes()
     }

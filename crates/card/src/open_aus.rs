@@ -1,4 +1,4 @@
-//! The open allocation units of a block-mapped card, and the one that is closed for another.
+//! The open allocation units of a block-mapped card, and the choice of the unit that is closed to open another.
 
 use crate::spec::CardSpec;
 use std::ops::Range;
@@ -6,21 +6,21 @@ use std::ops::Range;
 /// Order in which an open allocation unit can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// From its beginning on.
+    /// In ascending order from its beginning.
     Linear,
     /// In any order.
     Random,
-    /// In any order, and never closed for another.
+    /// In any order, and never closed to open another one.
     Pinned,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenAu {
     pub(crate) au: u32,
-    /// The new block.
+    /// Number of the new block.
     pub(crate) block: u32,
     pub(crate) class: Class,
-    /// Time of the last write, counted in writes.
+    /// Number of the last write to the unit, among all writes.
     pub(crate) used: u64,
 }
 
@@ -29,9 +29,9 @@ pub(crate) struct OpenAu {
 pub(crate) struct OpenAus {
     units_per_au: u32,
     pub(crate) open: Vec<OpenAu>,
-    /// Number that can be open, the pinned ones not counted.
+    /// Maximum number of open units, without the pinned ones.
     most: usize,
-    /// Number of those that can be written in any order.
+    /// Maximum number of open units that can be written in any order.
     pub(crate) random: usize,
     pub(crate) writes: u64,
 }
@@ -69,7 +69,7 @@ impl OpenAus {
         self.open.iter().position(|open| open.au == au)
     }
 
-    /// The allocation unit that must be closed before `au` can be written in this class.
+    /// Allocation unit that must be closed before `au` can be written in this class; `None` if none must.
     pub(crate) fn surplus(&self, au: u32, class: Class) -> Option<u32> {
         let others = || self.open.iter().filter(move |open| open.au != au && open.class != Class::Pinned);
         let random = || others().filter(|open| open.class == Class::Random);

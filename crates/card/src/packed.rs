@@ -1,26 +1,26 @@
-//! Numbers of as many bits as the largest of them needs: the map of a card.
+//! Array of numbers with the number of bits that the largest of them needs: the map of a card.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-/// Array of numbers, all 0 at first. Those that were never written take no memory. Clones can share what there is, and have their changes beside it
-/// ([`Self::share`]).
+/// Array of numbers, which are initially 0. Numbers that were never written take no memory. Clones can share a base of numbers, and store their own
+/// changes separately ([`Self::share`]).
 #[derive(Clone, Debug)]
 pub(crate) struct PackedInts {
-    /// All numbers, but where there is a base.
+    /// All numbers; unused if there is a base.
     own: Chunks,
     base: Option<Arc<Chunks>>,
-    /// Numbers that are others than in the base.
+    /// Numbers that differ from the base.
     changes: HashMap<u32, u32, BuildHasherDefault<IndexHasher>>,
     len: usize,
 }
 
-/// Divisor of the length: the base is copied when more than `len / CHANGED_MAX` numbers differ from it.
+/// Divisor of the length. The base is copied when more than `len / CHANGED_MAX` numbers differ from it.
 const CHANGED_MAX: usize = 16;
 
 impl PackedInts {
-    /// `len` zeros, with room for numbers up to `largest`.
+    /// Creates `len` zeros, with enough bits for numbers up to `largest`.
     pub(crate) fn new(len: usize, largest: u32) -> Self {
         let bits = (u32::BITS - largest.leading_zeros()) as usize;
         Self { own: Chunks::new(len, bits), base: None, changes: HashMap::default(), len }
@@ -34,14 +34,14 @@ impl PackedInts {
         }
     }
 
-    /// Writes a number. Returns the one before.
+    /// Writes a number, and returns the old one.
     #[inline]
     pub(crate) fn replace(&mut self, index: usize, number: u32) -> u32 {
         debug_assert!(index < self.len);
         if self.base.is_some() { self.change(index, number) } else { self.own.replace(index, number) }
     }
 
-    /// Writes a number beside the base.
+    /// Writes a number that differs from the base.
     fn change(&mut self, index: usize, number: u32) -> u32 {
         let before = self.get(index);
         self.changes.insert(index as u32, number);
@@ -56,12 +56,12 @@ impl PackedInts {
         before
     }
 
-    /// All numbers.
+    /// Iterator over all numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         (0..self.len).map(|index| self.get(index))
     }
 
-    /// Writes `count` numbers from an index on, each one more than the one before. Where nothing was written before, they take a few bytes.
+    /// Writes `count` consecutive increasing numbers from an index on. In a chunk without other numbers they take only a few bytes.
     pub(crate) fn replace_run(&mut self, index: usize, first: u32, count: u32) {
         debug_assert!(index + count as usize <= self.len);
         let (mut index, mut first, mut left) = (index, first, count as usize);
@@ -76,7 +76,7 @@ impl PackedInts {
         }
     }
 
-    /// True when the numbers from an index on were written as runs and are still as they were, each one more than the one before.
+    /// True if `count` numbers from an index on are part of one run without changes.
     pub(crate) fn is_run(&self, index: usize, count: usize) -> bool {
         let (mut at, end, first) = (index, index + count, self.get(index));
         while at < end {
@@ -92,8 +92,8 @@ impl PackedInts {
         true
     }
 
-    /// Calls `each` for all numbers that are not 0, in runs: the first number, and how many of the run are as they were written. The others
-    /// follow on their own.
+    /// Calls `each` for all numbers other than 0: for a run, with its first number and the count of its unchanged numbers; for each other
+    /// number, with the count 1.
     pub(crate) fn for_each_run(&self, mut each: impl FnMut(u32, u32)) {
         match self.base {
             None => self.own.for_each_run(self.len, &mut each),
@@ -101,33 +101,33 @@ impl PackedInts {
         }
     }
 
-    /// Makes all numbers 0.
+    /// Sets all numbers to 0.
     pub(crate) fn clear(&mut self) {
         let bits = self.base.as_ref().map_or(self.own.bits, |base| base.bits);
         (self.base, self.changes) = (None, HashMap::default());
         self.own = Chunks::new(self.len, bits);
     }
 
-    /// Clones that are made from now on share the numbers as they are, if any was written.
+    /// Lets later clones share the current numbers, if any was written.
     pub(crate) fn share(&mut self) {
         if self.base.is_none() && self.own.is_written() {
             self.base = Some(Arc::new(std::mem::replace(&mut self.own, Chunks::new(0, 0))));
         }
     }
 
-    /// Bytes of memory of what was written.
+    /// Current memory, B.
     pub(crate) fn held_bytes(&self) -> usize {
         let shared = self.base.as_deref().unwrap_or(&self.own).held_bytes();
         shared + self.changes.len() * size_of::<(u32, u32)>()
     }
 
-    /// Bytes of memory when all was written.
+    /// Memory when all numbers are written, B.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.base.as_deref().unwrap_or(&self.own).memory_bytes()
     }
 }
 
-/// Hash of an index: numbers that follow each other stay apart.
+/// Hash of an index. Consecutive indices have distant hashes.
 #[derive(Clone, Copy, Debug, Default)]
 struct IndexHasher(u64);
 
@@ -146,10 +146,10 @@ impl Hasher for IndexHasher {
     }
 }
 
-/// A run of numbers in a chunk, each one more than the one before.
+/// A run of consecutive increasing numbers in a chunk.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// Place of the first number in the chunk.
+    /// Index of the first number in the chunk.
     offset: u16,
     count: u16,
     first: u32,
@@ -161,33 +161,33 @@ impl Run {
     }
 }
 
-/// Some thousand numbers.
+/// Numbers of a chunk, in the most compact form.
 #[derive(Clone, Debug, Default)]
 enum Chunk {
     /// All numbers are 0.
     #[default]
     Empty,
-    /// Runs in order, and numbers that were changed since: place and number, in the order of their places.
+    /// Runs in order, and later changes: pairs of index and number, ordered by index.
     Runs { runs: Vec<Run>, changes: Vec<(u16, u32)> },
     /// All numbers, without gaps.
     Packed(Box<[u8]>),
 }
 
-/// Changes of a chunk of runs above which its numbers are packed.
+/// Maximum number of changes in a chunk of runs; with more changes, the chunk is packed.
 const CHANGES_MAX: usize = 512;
 
-/// Numbers without gaps, in chunks that are allocated when they are written.
+/// Array of packed numbers, in chunks that are allocated by the first write.
 #[derive(Clone, Debug)]
 struct Chunks {
     chunks: Vec<Chunk>,
     bits: usize,
 }
 
-/// Numbers of a chunk.
+/// Number of elements in a chunk.
 const CHUNK: usize = 1 << 12;
 
 impl Chunk {
-    /// A number of a chunk of runs.
+    /// Element at an offset of a chunk of runs.
     fn number(runs: &[Run], changes: &[(u16, u32)], offset: usize) -> u32 {
         match changes.binary_search_by_key(&offset, |(place, _)| usize::from(*place)) {
             Ok(place) => changes[place].1,
@@ -212,12 +212,12 @@ impl Chunks {
         (1 << self.bits) - 1
     }
 
-    /// Bytes of a packed chunk. Each number is read within eight bytes.
+    /// Size of a packed chunk, B. Its end is padded, because each number is read from eight bytes.
     const fn chunk_bytes(&self) -> usize {
         CHUNK * self.bits / 8 + 8
     }
 
-    /// Byte and bit of a number in its chunk.
+    /// Byte and bit at which an element begins in its packed chunk.
     #[inline]
     const fn place(&self, offset: usize) -> (usize, usize) {
         let bit = offset * self.bits;
@@ -261,7 +261,7 @@ impl Chunks {
         (word >> shift & mask) as u32
     }
 
-    /// Replaces a number of a chunk of runs, which is packed when it has many changes.
+    /// Replaces a number in a chunk of runs. A chunk with many changes is packed.
     fn change(&mut self, index: usize, number: u32) -> u32 {
         let offset = index % CHUNK;
         let Chunk::Runs { runs, changes } = &mut self.chunks[index / CHUNK] else { return 0 };
@@ -286,7 +286,7 @@ impl Chunks {
         self.replace(index, number)
     }
 
-    /// Appends a run to a chunk that has runs before it alone; false when it has others.
+    /// Appends a run to a chunk, if the chunk contains only runs before it. Returns false otherwise.
     fn append_run(&mut self, index: usize, first: u32, count: usize) -> bool {
         let offset = index % CHUNK;
         let run = Run { offset: offset as u16, count: count as u16, first };
@@ -303,7 +303,7 @@ impl Chunks {
         true
     }
 
-    /// True when some numbers within a chunk are part of one run without changes.
+    /// True if a range of a chunk is part of one run without changes.
     fn is_run(&self, index: usize, count: usize) -> bool {
         let offset = index % CHUNK;
         let Chunk::Runs { runs, changes } = &self.chunks[index / CHUNK] else { return false };
@@ -340,7 +340,7 @@ impl Chunks {
         self.chunks.len() * (self.chunk_bytes() + size_of::<Chunk>())
     }
 
-    /// Bytes of the chunks that are written.
+    /// Memory of the allocated chunks, B.
     fn held_bytes(&self) -> usize {
         let of = |chunk: &Chunk| match chunk {
             Chunk::Empty => 0,
@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(clone.replace(CHUNK, 7), CHUNK as u32 + 1);
         assert_eq!((clone.replace(CHUNK, 8), clone.get(CHUNK), packed.get(CHUNK)), (7, 8, CHUNK as u32 + 1));
         assert_eq!((clone.get(2 * CHUNK), clone.own.held_bytes()), (2 * CHUNK as u32 + 1, 0));
-        // As many changes as need a copy.
+        // The number of changes at which the base is copied.
         (0..len / 8).for_each(|index| _ = clone.replace(index, 9));
         assert!(clone.base.is_none() && clone.changes.is_empty());
         let expected = |index: usize| match index {
@@ -425,7 +425,7 @@ mod tests {
             let index = (chance >> 40) as usize % (2 * CHUNK);
             assert_eq!(packed.replace(index, round), std::mem::replace(&mut plain[index], round));
         }
-        // Over what is there, and over a border of chunks.
+        // A run over existing numbers, and over a border between chunks.
         run(&mut packed, &mut plain, 2 * CHUNK + 50, 90_000, CHUNK as u32);
         assert!(packed.iter().eq(plain.iter().copied()));
         let mut sum = 0;

@@ -1,16 +1,16 @@
-//! Supply of a card: current and energy of each operation, a limited supply, sleep, and what is left when the card is pulled out.
+//! Power supply of a card: current and energy of each operation, a limited supply, sleep, and the hold-up time after removal.
 //!
-//! Operations draw the energy of the array; the energy of bus and controller follows from the time they work.
-//! A supply that cannot deliver the current of all operations at once is a timeline. Each operation reserves
-//! it for its charge over the current that is left for the array. Operations on several dies slow each other
-//! down, and a single one is stretched when it needs more than there is.
+//! The energy of the array is counted per operation; the energy of bus and controller is computed from their working
+//! time. A limited supply is a timeline. Each operation reserves the time in which the supply delivers its charge: the
+//! charge divided by the current that is available for the array. Operations on several dies therefore slow each other
+//! down, and a single operation is stretched if it needs more current than available.
 
 use floatgate_device::Timeline;
 use floatgate_device::units;
 use floatgate_mtd::{Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// Behaviour of a card that needs more current than it gets.
+/// Behaviour of a card that needs more current than the supply delivers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overload {
@@ -21,7 +21,7 @@ pub enum Overload {
     Drop,
 }
 
-/// Supply and what the card takes of it: `[card.power]`.
+/// Supply of the card, and its currents: `[card.power]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PowerSpec {
@@ -58,7 +58,7 @@ pub struct PowerSpec {
 }
 
 impl Default for PowerSpec {
-    /// Usual currents of raw NAND at 3.3 V; those of the controller are assumed.
+    /// Usual currents of raw NAND at 3.3 V. The currents of the controller are assumptions.
     fn default() -> Self {
         Self {
             supply_mv: 3300,
@@ -78,27 +78,27 @@ impl Default for PowerSpec {
     }
 }
 
-/// Largest current of a part of the card: 1 A. A card may take 2.88 W (SD Physical Layer, chapter 6.6.1).
+/// Maximum current of a part of the card, uA. A card may draw 2.88 W (SD Physical Layer, chapter 6.6.1).
 const CURRENT_MAX: u32 = 1_000_000;
 
-/// Factor by which a limit may stretch an operation: longer ones would not add up in 64 bits.
+/// Maximum factor by which a limit may stretch an operation. The sum of longer operations would not fit into 64 bits.
 const STRETCH_MAX: u32 = 1000;
 
-/// Longest time of a hold-up or of waking up.
+/// Maximum hold-up time and wake-up time.
 const LONGEST: Nanos = Nanos::from_ms(10_000);
 
 impl PowerSpec {
-    /// Current of controller and interface, which no limit can take away, uA.
+    /// Current of controller and interface, uA. A limit does not reduce it.
     const fn base_ua(&self) -> u32 {
         self.controller_ua.saturating_add(self.bus_ua)
     }
 
-    /// Current that a limited supply leaves for the array, uA.
+    /// Current of a limited supply that is available for the array, uA.
     const fn left_ua(&self) -> u32 {
         self.limit_ua.saturating_sub(self.base_ua())
     }
 
-    /// Factor by which a limit makes operations on this number of dies longer, at most.
+    /// Maximum factor by which a limit makes operations on this number of dies longer.
     pub(crate) fn stretch_max(&self, dies: u32) -> u32 {
         match (self.limit_ua, self.overload) {
             (1.., Overload::Stall) => {
@@ -132,7 +132,7 @@ impl PowerSpec {
         ]
     }
 
-    /// Energy in nJ of a current over a time.
+    /// Energy of a current during a time, nJ.
     fn energy_nj(&self, ua: u32, time: Nanos) -> u64 {
         // mV * uA is nW; nW * ns is 10^-9 nJ.
         let power_nw = u128::from(self.supply_mv) * u128::from(ua);
@@ -140,29 +140,29 @@ impl PowerSpec {
     }
 }
 
-/// Energy that a card took since it was made, in nJ.
+/// Energy that a card has used since its creation, nJ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CardEnergy {
-    /// Reads, programs and erases of the NAND.
+    /// Energy of reads, programs and erases of the NAND, nJ.
     pub array_nj: u64,
-    /// Bits on the interface.
+    /// Energy of transfers on the interface, nJ.
     pub bus_nj: u64,
-    /// The controller while requests were under way.
+    /// Energy of the controller during requests, nJ.
     pub controller_nj: u64,
-    /// Waiting for requests.
+    /// Energy while the card waits for requests, nJ.
     pub idle_nj: u64,
-    /// The card asleep.
+    /// Energy while the card sleeps, nJ.
     pub sleep_nj: u64,
 }
 
 impl CardEnergy {
-    /// All together, nJ.
+    /// Total energy, nJ.
     pub const fn total_nj(&self) -> u64 {
         self.array_nj + self.bus_nj + self.controller_nj + self.idle_nj + self.sleep_nj
     }
 }
 
-/// Time of a card by what takes current.
+/// Times of a card by consumer of current.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) bus: Nanos,
@@ -171,7 +171,7 @@ pub(crate) struct Times {
     pub(crate) asleep: Nanos,
 }
 
-/// Operation of the array that takes current.
+/// Operation of the array that draws current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Draw {
     Read,
@@ -186,16 +186,16 @@ pub(crate) enum Draw {
 #[derive(Clone, Debug)]
 pub(crate) struct Supply {
     spec: PowerSpec,
-    /// By [`Draw`]: energy in nJ, time that a limited supply takes to deliver its charge, current in uA.
+    /// Costs by [`Draw`]: energy in nJ, time in which a limited supply delivers the charge, and current in uA.
     costs: [(u64, Nanos, u32); 5],
-    /// By [`Draw`]: number of operations.
+    /// Number of operations by [`Draw`].
     operations: [u64; 5],
     drawn_nj: u64,
     limited: Timeline,
 }
 
 impl Supply {
-    /// A supply for operations of these `times` by [`Draw`]; an erase draws the current of all `dies` for its time.
+    /// Creates the supply for operations with these `times` by [`Draw`]. An erase draws the current of all `dies`.
     pub(crate) fn new(spec: PowerSpec, times: [Nanos; 5], dies: u32) -> Self {
         let currents = [
             spec.read_ua,
@@ -216,20 +216,21 @@ impl Supply {
         Self { spec, costs, operations: [0; 5], drawn_nj: 0, limited: Timeline::default() }
     }
 
-    /// An operation takes its energy.
+    /// Counts operations of a kind.
     #[inline]
     pub(crate) const fn draw(&mut self, what: Draw, times: u64) {
         self.operations[what as usize] += times;
         self.drawn_nj += self.costs[what as usize].0 * times;
     }
 
-    /// True when an operation may have to wait for its charge, or may break down the voltage.
+    /// True if the supply is limited: an operation may take longer, or the voltage may break down.
     #[inline]
     pub(crate) const fn is_limited(&self) -> bool {
         self.spec.limit_ua > 0
     }
 
-    /// End of an operation on a limited supply, and true when the voltage breaks down. `busy` dies work at its start, itself included.
+    /// End of an operation on a limited supply, and true if the voltage breaks down. `busy` is the number of dies that work at its
+    /// start, including its own.
     pub(crate) fn limit(
         &mut self,
         what: Draw,
@@ -247,12 +248,12 @@ impl Supply {
         }
     }
 
-    /// Power was switched on at this time.
+    /// Resets the timeline of the supply at power-on.
     pub(crate) fn restart(&mut self) {
         self.limited = Timeline::default();
     }
 
-    /// Energy of everything, from the times of the parts that are not the array.
+    /// Energy of the whole card; `times` are the working times of all parts except the array.
     pub(crate) fn energy(&self, times: Times) -> CardEnergy {
         CardEnergy {
             array_nj: self.drawn_nj,
@@ -263,7 +264,7 @@ impl Supply {
         }
     }
 
-    /// Checks the energy and the operations against counts of the NAND: reads with their retries, programs, erases.
+    /// Checks energy and operations against the counts of the NAND: reads (including retries), programs and erases.
     pub(crate) fn check(&self, reads: u64, programs: u64, erases: u64) -> Result<(), String> {
         let [read, slc_read, program, slc_program, erase] = self.operations;
         let drawn = [read + slc_read, program + slc_program, erase];

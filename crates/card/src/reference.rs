@@ -1,8 +1,9 @@
-//! A card and a plain array beside it: random requests, losses of power, and what must hold after each.
+//! Test model of a card: a simulated card and a plain array, random requests, power losses, and the invariants after
+//! each of them.
 //!
-//! After a loss of power, a sector holds what it held at the last flush, or anything that was written to it since, where zeros are
-//! what a discard writes. Whatever it holds when it is read first, it keeps. Times never go back, no flush ends before the writes
-//! that it covers, and the map is there again within the bound that the card's specification gives.
+//! After a power loss, a sector contains its data at the last flush, or any data written to it later; a discard counts as a write
+//! of zeros. Later reads return the same contents as the first read. Times never decrease, no flush ends before the writes that it
+//! covers, and the map is rebuilt within the bound of the card's specification.
 
 use crate::card::{Card, CardOptions};
 use crate::spec::{BadSpec, CardSpec};
@@ -10,53 +11,53 @@ use floatgate_mtd::random::Random;
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Instant, Nanos, SECTOR_BYTES};
 use std::collections::BTreeMap;
 
-/// Contents that a sector may have.
+/// Possible contents of a sector.
 #[derive(Clone, Debug, Default)]
 struct Sector {
-    /// Number of the write that it holds, 0 for zeros.
+    /// Number of the last write to the sector; 0 for zeros.
     now: u32,
-    /// Numbers that it may hold instead after a loss of power.
+    /// Numbers of the writes whose data it may contain instead after a power loss.
     or: Vec<u32>,
 }
 
-/// End of a series of requests.
+/// Reason why a series of requests ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All were done.
+    /// All requests were done.
     Done,
     /// Power was lost.
     PowerLost,
-    /// The card is worn out, or has a sector that it cannot correct any more; what it has can still be read.
+    /// The card is worn out, or has an uncorrectable sector. Other data can still be read.
     WornOut,
 }
 
-/// Requests by kind, and time: the two sides of Little's law.
+/// Number of requests and their response times, for a check of Little's law.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Requests that were answered.
+    /// Number of completed requests.
     pub requests: u64,
     /// Sum of their response times.
     pub response: Nanos,
-    /// Flushes among them.
+    /// Number of flushes among them.
     pub flushes: u64,
 }
 
-/// A card and the contents that its sectors must have.
+/// A card, and the contents that its sectors must have.
 #[derive(Clone, Debug)]
 pub struct ReferenceModel {
     card: Card,
-    /// Longest time that the card may need to be ready.
+    /// Maximum time that the card may need to become ready after power-on.
     ready_bound: Nanos,
-    /// Longest time that it needed.
+    /// Longest measured time until the card was ready after power-on.
     ready_max: Nanos,
     /// Sectors that were ever written or discarded.
     sectors: BTreeMap<u64, Sector>,
     writes: u32,
     chance: Random,
     now: Instant,
-    /// Latest end of a write that no flush covers yet.
+    /// Latest end of the writes since the last flush.
     unflushed: Instant,
-    /// Sector behind the last request.
+    /// First sector after the last request.
     last: u64,
     traffic: Traffic,
 }
@@ -71,11 +72,12 @@ fn contents(lba: u64, number: u32) -> [u8; SECTOR_BYTES] {
     bytes
 }
 
-/// Lengths of requests in sectors: mostly short.
+/// Lengths of random requests, in sectors.
 const LENGTHS: [u64; 8] = [1, 1, 2, 8, 8, 16, 64, 200];
 
 impl ReferenceModel {
-    /// A new card, and an array of zeros. `seed` gives the card's bad blocks and lives, and all requests.
+    /// Creates a card and an array of zeros. `seed` determines the card's bad blocks, the lives of its blocks, and all
+    /// requests.
     ///
     /// # Errors
     /// A specification that no card can have.
@@ -94,7 +96,7 @@ impl ReferenceModel {
         })
     }
 
-    /// The simulated card behind the model.
+    /// The simulated card.
     pub const fn card(&self) -> &Card {
         &self.card
     }
@@ -104,17 +106,17 @@ impl ReferenceModel {
         &mut self.card
     }
 
-    /// Time of the host.
+    /// Current time of the host.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Requests that were answered, and their time.
+    /// Number of completed requests, and their response times.
     pub const fn traffic(&self) -> Traffic {
         self.traffic
     }
 
-    /// Longest time that the card needed to be ready after a loss of power.
+    /// Longest time until the card was ready after a power loss.
     pub const fn ready_max(&self) -> Nanos {
         self.ready_max
     }
@@ -124,7 +126,7 @@ impl ReferenceModel {
         self.chance.bits() % limit.max(1)
     }
 
-    /// A place and length: often in order, often at the beginning of the card, mostly short.
+    /// Random position and length of a request: often sequential, often at the beginning of the card, mostly short.
     fn place(&mut self) -> (u64, u64) {
         let capacity = self.card.capacity();
         let choice = self.below(LENGTHS.len() as u64) as usize;
@@ -141,7 +143,7 @@ impl ReferenceModel {
         (lba, count)
     }
 
-    /// Does random requests, `requests` of them, or fewer when power is lost or the card is worn out.
+    /// Sends up to `requests` random requests; fewer if power is lost or the card is worn out.
     ///
     /// # Errors
     /// Description of the broken invariant.
@@ -170,7 +172,7 @@ impl ReferenceModel {
         Ok(Ended::Done)
     }
 
-    /// The card is at its end: it can still be read, and the sectors of the last request are old or new.
+    /// Handles a worn-out card: it can still be read, and the sectors of the last request have old or new contents.
     fn failed(&mut self, error: &BlockError) -> Result<Ended, String> {
         if !matches!(error.kind, BlockErrorKind::WornOut | BlockErrorKind::Uncorrectable) {
             return Err(error.to_string());
@@ -214,7 +216,7 @@ impl ReferenceModel {
         self.card.discard(self.now, lba, count)
     }
 
-    /// A flush: from now on each sector holds what was written last, or zeros where that was a discard.
+    /// Flushes the card. After that each sector contains the last written data, or zeros after a discard.
     fn flush(&mut self) -> Result<Result<Instant, BlockError>, String> {
         let end = match self.card.flush(self.now) {
             Ok(end) => end,
@@ -245,7 +247,8 @@ impl ReferenceModel {
         Ok(Ok(end))
     }
 
-    /// Power comes back, after `cuts` further losses at a random operation of the recovery: every sector holds what it may hold.
+    /// Restores power, after `cuts` further power losses at random operations of the recovery, and checks that every sector has
+    /// one of its possible contents.
     ///
     /// # Errors
     /// Description of the broken invariant.
@@ -265,7 +268,7 @@ impl ReferenceModel {
             }
         }
         let ready = match self.card.power_on(self.now, 0) {
-            // There is no room to put things into order, but the map is there.
+            // The card has no space to finish the merges, but the map is rebuilt.
             Ok(at) | Err(BlockError { kind: BlockErrorKind::WornOut, at, .. }) => at,
             Err(error) => return Err(format!("at power-on: {error}")),
         };
@@ -280,13 +283,13 @@ impl ReferenceModel {
         self.find_contents()
     }
 
-    /// Reads each sector, and takes for its content what it holds, if it may.
+    /// Reads each sector, checks that its contents are possible, and stores them as its contents.
     fn find_contents(&mut self) -> Result<(), String> {
         let mut found = [0xEE; SECTOR_BYTES];
         for (lba, sector) in &mut self.sectors {
             match self.card.read(self.now, *lba, &mut found) {
                 Ok(at) => self.now = at,
-                // Wear did that, and no loss of power.
+                // Wear is the cause, not a power loss.
                 Err(BlockError { kind: BlockErrorKind::Uncorrectable, .. }) => continue,
                 Err(error) => return Err(error.to_string()),
             }
@@ -298,7 +301,7 @@ impl ReferenceModel {
         Ok(())
     }
 
-    /// Everything reads as written, and the card's own books are right.
+    /// Checks that all sectors contain the written data, and that the card's own accounting is correct.
     ///
     /// # Errors
     /// Description of the broken invariant.

@@ -1,4 +1,4 @@
-//! Registers that describe a card: CID, CSD, SCR, SSR and EXT_CSD with the values of its specification.
+//! Registers of a card (CID, CSD, SCR, SSR, EXT_CSD), with the values of its specification.
 
 use crate::bus::BusMode;
 use crate::spec::{CardSpec, ClassSpec, IdentitySpec, IoFunctionSpec, PARTITION_UNIT};
@@ -6,30 +6,30 @@ use floatgate_media::Text;
 use floatgate_media::sd::{CardType, Cid, Csd, EraseTimeout, ExtCsd, Scr, SdVersion, Ssr};
 use floatgate_mtd::{Nanos, SECTOR_BYTES};
 
-/// Wear of a card as shares of 1.
+/// Wear of a card, as fractions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CardHealth {
-    /// Mean cycles of the blocks over the rated ones.
+    /// Mean cycles of the blocks divided by the rated cycles.
     pub life_used: f64,
-    /// The same of the blocks of the enhanced area, where there is one.
+    /// Mean cycles of the enhanced area's blocks divided by their rated cycles; `None` without an enhanced area.
     pub enhanced_used: Option<f64>,
-    /// Failed blocks over those that the card has to spare.
+    /// Number of failed blocks divided by the number of spare blocks.
     pub spare_used: f64,
 }
 
 impl CardHealth {
-    /// Life used in tenths from 1, as DEVICE_LIFE_TIME_EST of an eMMC states it: 1 up to 10 %, 10 up to 100 %, 11 beyond.
+    /// Used life in the encoding of DEVICE_LIFE_TIME_EST of an eMMC: 1 for up to 10 %, 10 for up to 100 %, 11 for more.
     pub fn life_tenth(&self) -> u8 {
         tenth(self.life_used)
     }
 
-    /// The same of cells with one bit: those of the enhanced area. Without one, blocks change between one and more bits a cell, and both
-    /// types are of the same cells.
+    /// Used life of the blocks with one bit per cell, which are those of the enhanced area, in the encoding of DEVICE_LIFE_TIME_EST.
+    /// Without an enhanced area, the same blocks are used with one and with more bits per cell, so both values are equal.
     pub fn enhanced_tenth(&self) -> u8 {
         tenth(self.enhanced_used.unwrap_or(self.life_used))
     }
 
-    /// PRE_EOL_INFO of an eMMC: 1 normal, 2 from 80 % and 3 from 90 % of the blocks to spare used.
+    /// PRE_EOL_INFO of an eMMC: 1 for normal, 2 from 80 % and 3 from 90 % used spare blocks.
     pub const fn pre_eol(&self) -> u8 {
         match self.spare_used {
             0.9.. => 3,
@@ -43,7 +43,7 @@ fn tenth(used: f64) -> u8 {
     1 + (used.clamp(0.0, 1.0) * 10.0) as u8
 }
 
-/// Registers of a card.
+/// Registers of an SD card or eMMC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardRegisters {
     /// Kind of the card.
@@ -56,19 +56,19 @@ pub struct CardRegisters {
     pub scr: Option<Scr>,
     /// Classes, allocation unit and erase timeout of an SD card.
     pub ssr: Option<Ssr>,
-    /// All that an eMMC states beyond its CSD.
+    /// Extended CSD of an eMMC.
     pub ext_csd: Option<ExtCsd>,
-    /// SDIO function beside the memory.
+    /// SDIO function in addition to the memory.
     pub io_function: Option<IoFunctionSpec>,
 }
 
-/// Largest allocation unit that an SDHC card may state (SD Physical Layer, chapter 4.10.2).
+/// Maximum size of an allocation unit in the registers of an SDHC card, B (SD Physical Layer, chapter 4.10.2).
 const SDHC_AU_MAX: u64 = 4 << 20;
 
-/// Most bytes of an SDHC card.
+/// Maximum capacity of an SDHC card, B.
 pub(crate) const SDHC_BYTES_MAX: u64 = 32 << 30;
 
-/// Most bytes of an SDSC card.
+/// Maximum capacity of an SDSC card, B.
 pub(crate) const SDSC_BYTES_MAX: u64 = 2 << 30;
 
 impl CardSpec {
@@ -78,7 +78,7 @@ impl CardSpec {
 }
 
 impl CardRegisters {
-    /// The registers of a card with this wear. Only an eMMC states it.
+    /// Registers of a card with this wear. Only an eMMC reports its wear.
     #[must_use]
     pub fn worn(mut self, health: &CardHealth) -> Self {
         if let Some(ext_csd) = &mut self.ext_csd {
@@ -88,7 +88,7 @@ impl CardRegisters {
         self
     }
 
-    /// The registers of a new card.
+    /// Registers of a new card.
     pub fn of(spec: &CardSpec) -> Self {
         let kind = if spec.is_mmc() { CardType::Mmc } else { CardType::Sd };
         let is_sd = kind == CardType::Sd;
@@ -103,7 +103,7 @@ impl CardRegisters {
         }
     }
 
-    /// Word of Linux for the kind of the card.
+    /// Name of the kind of the card in Linux (file `type` in sysfs).
     pub const fn type_name(&self) -> &'static str {
         match (self.kind, self.io_function) {
             (CardType::Mmc, _) => "MMC",
@@ -131,7 +131,7 @@ fn cid(identity: &IdentitySpec) -> Cid {
     let IdentitySpec { manufacturer_id, oem, name, revision, serial, year, month } = identity;
     Cid {
         manufacturer_id: *manufacturer_id,
-        // An MMC has one letter, the last.
+        // An MMC has only one letter, the last one.
         oem: Text::new(&format!("{oem:>2}")).unwrap_or_default(),
         name: Text::new(name).unwrap_or_default(),
         revision: *revision,
@@ -142,12 +142,12 @@ fn cid(identity: &IdentitySpec) -> Cid {
 }
 
 fn csd(spec: &CardSpec) -> Csd {
-    // Codes of SD Physical Layer, chapter 5.3.2: of the mode that the card is in.
+    // Codes of SD Physical Layer, chapter 5.3.2, for the current mode of the card.
     let tran_speed = match spec.bus {
         BusMode::Spi | BusMode::Default | BusMode::Hs200 => 0x32,
         BusMode::HighSpeed => 0x5A,
         BusMode::Sdr50 | BusMode::Ddr50 => 0x0B,
-        // Of the fastest mode in the first row of contacts.
+        // The codes of the fastest mode with the first row of contacts.
         BusMode::Sdr104 | BusMode::Fd156 | BusMode::Hd312 | BusMode::Fd624 | BusMode::SdExpress => 0x2B,
     };
     // Basic, block read and write, erase, lock; on SD cards also application specific commands and switch.
@@ -158,7 +158,7 @@ fn csd(spec: &CardSpec) -> Csd {
 fn scr(spec: &CardSpec) -> Scr {
     let capacity = spec.stated_bytes();
     let version = match spec.classes {
-        // SD Express came with version 7, UHS-II with version 4.
+        // Version 7 introduced SD Express, version 4 UHS-II.
         _ if spec.bus == BusMode::SdExpress => SdVersion { specx: 3, ..SdVersion::V6 },
         ClassSpec { app: 2.., .. } => SdVersion::V6,
         ClassSpec { app, video, .. } if app > 0 || video > 0 => SdVersion::V5,
@@ -196,18 +196,18 @@ fn ssr(spec: &CardSpec) -> Ssr {
     }
 }
 
-/// Number of units of `unit` that cover a time, at least one, as a byte.
+/// Time in multiples of `unit`, rounded up to at least 1, as a byte.
 fn covering(time: Nanos, unit: Nanos) -> u8 {
     u8::try_from(time.as_ns().div_ceil(unit.as_ns()).max(1)).unwrap_or(u8::MAX)
 }
 
-/// An area in write protection groups.
+/// Size of an area in write protection groups.
 fn in_groups(spec: &CardSpec, bytes: u64) -> u32 {
     let group = u64::from(u8::try_from(spec.au_bytes.div_ceil(512 << 10)).unwrap_or(u8::MAX)) * (512 << 10);
     u32::try_from(bytes / group.max(1)).unwrap_or(u32::MAX).min((1 << 24) - 1)
 }
 
-/// Largest enhanced area in write protection groups: the whole card, which then holds one bit a cell.
+/// Maximum size of the enhanced area in write protection groups: the whole card with one bit per cell.
 fn enhanced_max(spec: &CardSpec) -> u32 {
     let all = spec.capacity_bytes.saturating_add(spec.enhanced_loss());
     in_groups(spec, all / u64::from(spec.bits_per_cell.max(1)))
@@ -230,7 +230,7 @@ fn ext_csd(spec: &CardSpec) -> ExtCsd {
         power_off: covering(spec.timing.t_prog_us * pages, Nanos::from_ms(10)),
         cache_kbit: u32::try_from(spec.buffer_bytes * 8 / 1024).unwrap_or(u32::MAX),
         optimal_write: byte(spec.page_bytes.div_ceil(4096)),
-        // Nothing of its life or of its spare blocks is used.
+        // Neither life nor spare blocks are used.
         pre_eol: 1,
         life_a: 1,
         life_b: 1,

@@ -1,23 +1,23 @@
 //! Spare areas of the NAND's pages: the map unit of each slot, and the sequence number of each page.
 //!
-//! A real card has them on the NAND, and reads them when it cleans a block or rebuilds its map. Here those of blocks that are being written are in
-//! memory. Those of closed blocks are in a temporary file without a name, which clones of a card share, so that a card needs little more memory
-//! than its map. A host that cannot write such a file keeps them in memory.
+//! A real card stores spare areas on the NAND, and reads them to clean a block or to rebuild the map. The simulation keeps the spare areas of
+//! blocks being written in memory. Those of closed blocks are in a temporary file without a name, which clones of a card share. Therefore a card
+//! needs little more memory than its map. If the host cannot write such a file, all spare areas stay in memory.
 
 use floatgate_files::{File, tempfile};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Spare areas of the pages of one block: the map unit + 1 of each slot, 0 for none, then the sequence number of each page.
+/// Spare areas of one block: the map unit + 1 of each slot (0 for no unit), followed by the sequence number of each page.
 type Words = Box<[u32]>;
 
 /// Spare areas of one block: in memory, in the file, or blank.
 #[derive(Clone, Debug, Default)]
 struct StoredSpares {
-    /// Empty when nothing was written since the block was erased, or when they are in the file.
+    /// Spare areas in memory; empty for a blank block, or if they are in the file.
     words: Words,
     extent: Option<Arc<Extent>>,
-    /// First unit + 1 of a block that was filled in order and at once, which needs no words; 0 for another.
+    /// First unit + 1 of a block that was filled at once, in order, and therefore needs no words; 0 for other blocks.
     first_unit: u32,
 }
 
@@ -38,13 +38,13 @@ impl Spares {
         Self { blocks: vec![StoredSpares::default(); blocks], slots, pages, file: Arc::new(Mutex::new(file)) }
     }
 
-    /// Writes the map unit of a slot of a block that is being written, `None` for no unit.
+    /// Sets the map unit of a slot in a block being written; `None` for no unit.
     #[inline]
     pub(crate) fn set_unit(&mut self, block: u32, slot: u32, unit: Option<u32>) {
         self.words_mut(block)[slot as usize] = unit.map_or(0, |unit| unit + 1);
     }
 
-    /// Writes the sequence number of a page of a block that is being written, counted from the block's first page.
+    /// Sets the sequence number of a page in a block being written, relative to the block's first page.
     #[inline]
     pub(crate) fn set_sequence(&mut self, block: u32, page: u32, sequence: u32) {
         let at = self.slots + page as usize;
@@ -84,12 +84,12 @@ impl Spares {
         self.blocks[block as usize] = StoredSpares { first_unit: unit + 1, ..StoredSpares::default() };
     }
 
-    /// First unit of a block that was filled in order and at once.
+    /// First unit of a block that was filled at once, in order.
     pub(crate) fn filled_from(&self, block: u32) -> Option<u32> {
         self.blocks[block as usize].first_unit.checked_sub(1)
     }
 
-    /// Moves the spare areas of a closed block out of memory, if the host lets us.
+    /// Moves the spare areas of a closed block from memory to the file, if possible.
     pub(crate) fn close(&mut self, block: u32) {
         let place = &mut self.blocks[block as usize];
         if place.words.is_empty() {
@@ -105,14 +105,14 @@ impl Spares {
         self.blocks[block as usize] = StoredSpares::default();
     }
 
-    /// Bytes of memory.
+    /// Size of the spare areas in memory, B.
     pub(crate) fn memory_bytes(&self) -> usize {
         let held: usize = self.blocks.iter().map(|place| place.words.len()).sum();
         self.blocks.len() * size_of::<StoredSpares>() + held * 4
     }
 }
 
-/// Spare areas of one block, as they were read.
+/// Spare areas of one block that were read.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockSpares {
     words: Words,
@@ -120,30 +120,30 @@ pub(crate) struct BlockSpares {
 }
 
 impl BlockSpares {
-    /// Map unit that a slot of the block was written for.
+    /// Map unit that was written to a slot of the block.
     pub(crate) fn unit(&self, slot: u32) -> Option<u32> {
         self.words[slot as usize].checked_sub(1)
     }
 
-    /// Sequence number of a page, counted from the number of the block's first page.
+    /// Sequence number of a page, relative to the block's first page.
     pub(crate) fn sequence(&self, page: u32) -> u32 {
         self.words[self.slots + page as usize]
     }
 }
 
-/// File of a card and its clones, in extents of one block each. It is made when the first block is closed.
+/// File that a card and its clones share, with one extent per block. It is created when the first block is closed.
 #[derive(Debug)]
 struct SpareFile {
     file: Option<File>,
     extent_bytes: usize,
-    /// Number of extents that the file has.
+    /// Number of extents in the file.
     extents: u64,
     /// Extents whose blocks were erased.
     unused: Vec<u64>,
 }
 
 impl SpareFile {
-    /// The file, at the beginning of an extent.
+    /// The file, positioned at the beginning of an extent.
     fn at(&mut self, extent: u64) -> io::Result<&mut File> {
         let file = match self.file.take() {
             Some(file) => file,
@@ -155,7 +155,7 @@ impl SpareFile {
     }
 }
 
-/// Part of the file that holds the spare areas of one block. It can be used again when no card needs it any more.
+/// Part of the file with the spare areas of one block. It is reused when no card needs it any more.
 #[derive(Debug)]
 struct Extent {
     number: u64,
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(read(&spares, 1), (Some(70), Some(73), 79));
         assert_eq!([0, 1, 2].map(|block| read(&clone, block)), [0, 1, 2].map(held));
         drop(clone);
-        // What no card needs is used again.
+        // Extents that no card needs are reused.
         spares.erase(0);
         write(&mut spares, 0, 5);
         assert_eq!((read(&spares, 0), read(&spares, 2)), ((Some(5), Some(8), 14), held(2)));

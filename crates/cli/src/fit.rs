@@ -40,7 +40,8 @@ pub(crate) struct Args {
     /// Text file with the measured figures; - is stdin
     results: PathBuf,
 
-    /// Override any field of the setup: --set bus.clock_hz=80e6; a cost or a time that it states is held, unless --free names it
+    /// Override any field of the setup: --set bus.clock_hz=80e6; costs and times that are set in this way are not fitted, unless
+    /// --free names them
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 

@@ -3,7 +3,7 @@
 use crate::common::{Failure, Outcome};
 use std::ffi::OsString;
 
-/// Anything: the command refuses it all.
+/// Any arguments; the command refuses to run with all of them.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {

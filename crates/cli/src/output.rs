@@ -92,7 +92,7 @@ impl ReportFormat {
         self.print(&finished.origin, finished, "", || drawn::text(&finished.report))
     }
 
-    /// As [`Self::print`], for a list.
+    /// Prints a list with [`Self::print`].
     pub(crate) fn print_rows<T: Serialize>(
         self,
         origin: &Origin,
@@ -102,8 +102,8 @@ impl ReportFormat {
         self.print(origin, &Rows { rows }, "rows", text)
     }
 
-    /// As [`Self::print_rows`], for a listing whose lines are not wrapped: a terminal then breaks them at its right
-    /// edge, and not within a name.
+    /// Prints a list with [`Self::print_rows`], without wrapping its lines at words. The terminal then breaks long
+    /// lines at its right edge.
     pub(crate) fn print_listing<T: Serialize>(
         self,
         origin: &Origin,
@@ -146,7 +146,7 @@ impl ReportFormat {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// As [`Self::finish`], for a text that another program reads; its lines are not wrapped.
+    /// Prints a result with [`Self::finish`], without wrapping its lines, because another program reads them.
     pub(crate) fn finish_whole<T: Serialize + Concluded>(
         self,
         origin: &Origin,

@@ -189,13 +189,13 @@ fn filesystem(text: &str) -> Result<Filesystem, String> {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ModeArg {
-    /// As many operations as --cuts, at equal distances; each is cut in one way, in rotation
+    /// The number of operations that --cuts sets, at equal distances; each is cut in one way, in rotation
     Linear,
     /// The first, second, fourth, eighth operation and so on, each cut in every way
     Log,
     /// Every operation, each cut in every way
     Exhaustive,
-    /// As many cuts as --cuts, at random, in many workloads
+    /// The number of cuts that --cuts sets, at random, in many workloads
     Random,
     /// No cut: the filesystem is unmounted after each step
     Unmount,

@@ -13,7 +13,7 @@ pub(crate) struct Args {
     /// Profile whose file is printed [default: list all names]
     name: Option<String>,
 
-    /// Print the TOML file itself, as without an option
+    /// Print the TOML file itself (the default)
     #[arg(long, requires = "name", conflicts_with_all = ["json", "csv"])]
     toml: bool,
 

@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "name")]
     resolved: bool,
 
-    /// Print the TOML file itself, as without an option
+    /// Print the TOML file itself (the default)
     #[arg(long, requires = "name", conflicts_with_all = ["resolved", "json", "csv"])]
     toml: bool,
 

@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[arg(short = 'C', long = "continuous")]
     pub(crate) continuous: bool,
 
-    /// Run destructive tests: accepted because flash_speed has it; they always run, on a simulated chip
+    /// No effect, accepted for compatibility with flash_speed: destructive tests always run, on a simulated chip
     #[arg(short = 'd', long = "destructive")]
     pub(crate) destructive: bool,
 
@@ -79,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=V1,V2,...")]
     pub(crate) sweep: Vec<String>,
 
-    /// Continue a sweep after a combination that is impossible: its row has the reason, and the exit status is 1
+    /// Continue a sweep after an impossible combination; its row then states the reason, and the exit status is 1
     #[arg(long, requires = "sweep")]
     pub(crate) keep_going: bool,
 

@@ -145,7 +145,7 @@ pub(crate) fn colour() -> bool {
     has_colours(is_terminal())
 }
 
-/// As [`colour`], for messages on stderr.
+/// True if messages on stderr are coloured, by the rules of [`colour`].
 pub(crate) fn colour_of_stderr() -> bool {
     has_colours(io::stderr().is_terminal())
 }

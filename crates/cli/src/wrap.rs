@@ -79,7 +79,7 @@ const PROGRAMS: [&str; 13] = [
     "ubiupdatevol ",
 ];
 
-/// As [`wrapped`]; a command line of a shell stays one line, so that it can be copied.
+/// Wraps a line of a report with [`wrapped`]. A command line of a shell stays one line, so that it can be copied.
 fn wrapped_in_report(line: &str, limit: usize) -> Vec<String> {
     match PROGRAMS.iter().any(|program| line.trim_start().starts_with(program)) {
         true => vec![line.to_owned()],

@@ -1,5 +1,5 @@
-//! Conversion of nodes to typed values with serde. An error gets its path and position on its way up from a key or
-//! value.
+//! Conversion of nodes to typed values with serde. The path and the position of an error are added while it is passed
+//! up from a key or value.
 
 use super::de_error::{DeError, ErrorPosition, Kind, missing_key};
 use super::error::ConfigError;
@@ -25,7 +25,7 @@ impl Node {
     /// Reads the value at a dotted path (empty path: this node) with a serde seed.
     ///
     /// # Errors
-    /// As [`Self::extract`].
+    /// The errors of [`Self::extract`].
     pub fn extract_seed<'de, S>(&'de self, path: &str, seed: S) -> Result<S::Value, ConfigError>
     where
         S: DeserializeSeed<'de>,

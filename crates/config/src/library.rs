@@ -22,9 +22,9 @@ mod catalogue {
 /// Kind of a file in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A setup: a board or rig that can be used immediately.
+    /// A setup: a complete board or rig.
     Setup,
-    /// A chip with its sources.
+    /// A chip, with the sources of its values.
     Part,
     /// An SD card or eMMC: managed flash.
     Card,
@@ -108,7 +108,7 @@ pub struct Library {
     kernel: Option<Arc<Mutex<BTreeMap<&'static str, Text>>>>,
     /// Families of chips from which the kernel's chips take their times.
     families: Arc<OnceLock<Families>>,
-    /// A value computed once from all texts; clones share it.
+    /// Value that was computed once from all texts; clones share it.
     digest: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
     /// Base folder for relative paths that are not in a file; `None` for the working directory.
     folder: Option<PathBuf>,
@@ -145,8 +145,8 @@ impl Library {
         self
     }
 
-    /// Returns the result of `make` for all texts. It is computed once, because reading the whole catalogue takes
-    /// longer than most uses of it.
+    /// Returns the result of `make` for all texts. It is computed once, because most commands take less time than
+    /// reading the whole catalogue.
     ///
     /// # Errors
     /// Errors of `make`; the next call tries again.

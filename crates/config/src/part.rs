@@ -19,13 +19,13 @@ pub struct Part {
     /// Description in one line.
     #[serde(default)]
     pub title: String,
-    /// Chip whose times these are.
+    /// Chip from which the times were taken: the part itself, or others of its family.
     #[serde(default, skip_serializing_if = "Times::are_own")]
     pub times: Times,
-    /// Price, where one is known.
+    /// Price of the part; `None` if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// Supply, where its currents are known.
+    /// Supply voltage and currents; `None` if they are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supply: Option<Supply>,
     /// Sources of the values.
@@ -40,7 +40,7 @@ pub enum Times {
     /// The part itself.
     #[default]
     Part,
-    /// Other chips of the family: the times of this one are not known.
+    /// Other chips of the family, because the times of the part are unknown.
     Family,
 }
 
@@ -55,12 +55,12 @@ impl Times {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// US dollars for each GB (10^9 bytes).
+    /// Price in US dollars per GB (10^9 bytes).
     #[serde(deserialize_with = "dollars")]
     pub usd_per_gb: f64,
-    /// Time at which this was the price: a year, or a date.
+    /// Year or date of the price.
     pub date: String,
-    /// Shop, price list, publication.
+    /// Source of the price: shop, price list or publication.
     pub from: String,
 }
 
@@ -91,7 +91,7 @@ pub struct Supply {
     /// Current of a chip that waits, uA.
     #[serde(default)]
     pub standby_ua: u32,
-    /// Data sheet, and whether the currents are typical or maximum ones.
+    /// Source of the currents: the data sheet, and whether it states typical or maximum currents.
     pub from: String,
     /// Probability that the currents are right, 0 to 1.
     #[serde(deserialize_with = "probability")]
@@ -112,14 +112,14 @@ fn supply<'de, D: serde::Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
-    /// Dotted paths; each covers everything below it.
+    /// Dotted paths of the values; a path covers all values below it.
     pub of: Vec<String>,
-    /// Data sheet, kernel file, publication.
+    /// Name of the source: data sheet, kernel file or publication.
     pub from: String,
     /// Probability that the numbers are right, 0 to 1.
     #[serde(deserialize_with = "probability")]
     pub confidence: f64,
-    /// Published rows that these numbers were fitted to.
+    /// Published rows to which these numbers were fitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fitted_to: Vec<String>,
     /// Remarks on the values.
@@ -162,11 +162,11 @@ impl Provenance {
 pub struct About {
     /// Description in one line.
     pub title: String,
-    /// Name in full.
+    /// Full name of the controller or host.
     pub name: String,
     /// Manufacturer of the board or chip.
     pub maker: String,
-    /// Kind of chip that it drives, when that needs saying: `spi`, `nand`.
+    /// Kind of chip that a controller drives: `spi` or `nand`; empty if the controller's table shows it.
     pub kind: String,
     /// Sources of the values.
     #[serde(rename = "source")]
@@ -174,7 +174,7 @@ pub struct About {
 }
 
 impl About {
-    /// Source of the value at a dotted path, as [`Part::source_of`].
+    /// Source of the value at a dotted path; see [`Part::source_of`].
     pub fn source_of(&self, path: &str) -> Option<&Provenance> {
         Provenance::closest_of(&self.sources, path)
     }

@@ -104,7 +104,7 @@ impl Library {
     /// Reads the setup described by a text.
     ///
     /// # Errors
-    /// As [`Library::setup`].
+    /// The errors of [`Library::setup`].
     pub fn setup_from(&self, source: &Arc<Source>) -> Result<Setup, ConfigError> {
         self.setup_of(&Text::new(Arc::clone(source)))
     }
@@ -112,7 +112,7 @@ impl Library {
     /// A setup with only a chip, by the name or path of a part or of a setup that contains the chip.
     ///
     /// # Errors
-    /// As [`Library::setup`].
+    /// The errors of [`Library::setup`].
     pub fn setup_of_chip(&self, part: &str) -> Result<Setup, ConfigError> {
         if self.has(Kind::Setup, part) && !self.has(Kind::Part, part) {
             return self.setup(part).map(Setup::chip_alone);
@@ -244,7 +244,7 @@ impl Library {
     /// Reads a card with a host. The table of the host's file is at `card.host`.
     ///
     /// # Errors
-    /// As [`Library::card`].
+    /// The errors of [`Library::card`].
     pub fn card_on_host(
         &self,
         name: impl AsRef<Path>,

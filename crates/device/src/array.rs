@@ -53,8 +53,8 @@ pub struct SubPages {
 const SUB_PAGES_MAX: u32 = 8;
 
 impl SubPages {
-    /// Sub-pages of a chip whose pages may be programmed `nop` times: `nop`, rounded down to a power of two, so that each can be programmed
-    /// separately.
+    /// Sub-pages of a chip whose pages may be programmed `nop` times. Their number is `nop`, rounded down to a power of two, so that each
+    /// can be programmed separately.
     pub fn new(data_bytes: u32, nop: u8) -> Self {
         let parts = (1 << nop.max(1).ilog2()).min(SUB_PAGES_MAX);
         Self { bytes: (data_bytes / parts).max(1) as usize, data_bytes: data_bytes as usize, nop }

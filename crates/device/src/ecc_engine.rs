@@ -25,20 +25,20 @@ pub(crate) use page_set::PageSet;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Place at which the ECC is computed.
+/// Component that computes the ECC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineKind {
     /// No ECC is computed.
     None,
-    /// In the chip, which reports the result in its status, at no cost beyond its longer tR.
+    /// The chip, which reports the result in its status. The only cost is a longer tR.
     #[default]
     OnDie,
-    /// In the controller, during the transfer, at the cost of a latency after the last byte.
+    /// The controller, during the transfer. The cost is a latency after the last byte.
     Pipelined,
-    /// In a separate engine on the host, through which each page passes in an extra transfer.
+    /// A separate engine of the host, to which each page is copied in an extra transfer.
     External,
-    /// On the CPU of the host.
+    /// The CPU of the host.
     Software,
 }
 
@@ -59,10 +59,9 @@ pub enum Reports {
     /// Number of wrong bits in each step.
     #[default]
     Bits,
-    /// Whether the bitflip threshold was reached, so that MTD users see either no bitflips or as many as the
-    /// threshold.
+    /// Only whether the bitflip threshold was reached: MTD users see either no bitflips or as many as the threshold.
     Threshold,
-    /// Whether the page could be corrected, so that MTD users never see bitflips and do not scrub in time.
+    /// Only whether the page could be corrected: MTD users never see bitflips and do not scrub in time.
     PassFail,
 }
 
@@ -70,7 +69,7 @@ pub enum Reports {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EccProfile {
-    /// Place at which the ECC is computed.
+    /// Component that computes the ECC.
     pub engine: EngineKind,
     /// Number of bits corrected per step; the requirement of the chip when absent.
     pub strength: Option<u32>,
@@ -243,7 +242,7 @@ impl EccEngine {
         self.code.as_deref()
     }
 
-    /// Place at which the ECC is computed.
+    /// Component that computes the ECC.
     pub const fn kind(&self) -> EngineKind {
         self.profile.engine
     }

@@ -63,7 +63,7 @@ pub struct BchCycles {
     pub clock_hz: u64,
     /// Number of cycles per 32-bit word of data.
     pub word: u32,
-    /// Number of cycles per 32-bit word of data, for each 32-bit word that the ECC bytes of a step fill.
+    /// Further cycles per 32-bit word of data, for each 32-bit word of ECC bytes in a step.
     pub ecc_word: u32,
 }
 

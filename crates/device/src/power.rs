@@ -28,7 +28,7 @@ pub struct Power {
     operations: u64,
 }
 
-/// Time that stands for no power loss.
+/// Time value that means no power loss.
 const ALWAYS: Instant = Instant::from_ns(u64::MAX);
 
 impl Default for Power {

@@ -59,7 +59,7 @@ pub enum Violation {
     /// The command is not allowed at this point of the sequence.
     #[error("command out of sequence: {0}")]
     Sequence(&'static str),
-    /// The chip has no power, which is not a rule.
+    /// The chip has no power. This is not a violated rule.
     #[error("power lost")]
     NoPower,
     /// A timing parameter of the current mode was violated.
@@ -67,7 +67,7 @@ pub enum Violation {
     Timing(&'static str),
 }
 
-/// Text for the command before a command out of place.
+/// Text about the command that preceded a command out of place.
 fn behind(after: Option<u8>, refused: bool) -> String {
     match after {
         None => " as the first command".to_owned(),

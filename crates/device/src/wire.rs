@@ -73,7 +73,7 @@ pub trait Device: Mtd + fmt::Debug + Send + Sync {
 /// Probes a SPI NAND on a controller with its driver.
 ///
 /// # Errors
-/// As [`SpiNandDriver::probe`].
+/// The errors of [`SpiNandDriver::probe`].
 pub fn spi_nand(
     controller: SpiController<SpiNand>,
     catalogue: &[SpiNandSpec],
@@ -87,7 +87,7 @@ pub fn spi_nand(
 /// Probes a SPI NOR on a controller with its driver.
 ///
 /// # Errors
-/// As [`SpiNorDriver::probe`].
+/// The errors of [`SpiNorDriver::probe`].
 pub fn spi_nor(
     controller: SpiController<SpiNor>,
     catalogue: &[SpiNorSpec],
@@ -100,7 +100,7 @@ pub fn spi_nor(
 /// Probes a raw NAND on a controller with its driver.
 ///
 /// # Errors
-/// As [`RawNandDriver::probe`].
+/// The errors of [`RawNandDriver::probe`].
 pub fn raw_nand(
     controller: NandController<RawNand>,
     catalogue: &[RawNandSpec],
@@ -114,7 +114,7 @@ pub fn raw_nand(
 /// Probes a parallel NOR on a controller with its driver.
 ///
 /// # Errors
-/// As [`CfiDriver::probe`].
+/// The errors of [`CfiDriver::probe`].
 pub fn parallel_nor(
     controller: NorController,
     host: HostProfile,

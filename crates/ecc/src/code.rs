@@ -27,8 +27,8 @@ pub const fn bch_bytes(step_bytes: u32, strength: u32) -> u32 {
     bch_degree(step_bytes).saturating_mul(strength).div_ceil(8)
 }
 
-/// A code. In text: `hamming/256`, `hamming/512`, `hamming-smartmedia/256`, `bch8/512`, `bch24/1024`; with a field that is not Linux's
-/// default: `bch24/1024@17475` (or `@0x4443`).
+/// An error-correcting code. Its text form is `hamming/256`, `hamming/512`, `hamming-smartmedia/256`, `bch8/512`, `bch24/1024`; with a
+/// field that is not Linux's default: `bch24/1024@17475` (or `@0x4443`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// Hamming code, which corrects one bit per step and detects two.

@@ -104,7 +104,7 @@ impl Codec {
     /// `Uncorrectable`; step and ECC bytes stay unchanged.
     ///
     /// # Panics
-    /// As [`encode`](Self::encode).
+    /// In the same cases as [`encode`](Self::encode).
     pub fn decode(&self, step: &mut [u8], ecc: &mut [u8]) -> Result<u32, Uncorrectable> {
         self.check_lengths(step.len(), ecc.len());
         match &self.engine {
@@ -217,7 +217,7 @@ impl Codec {
     /// step.
     ///
     /// # Panics
-    /// As [`encode_page`](Self::encode_page).
+    /// In the same cases as [`encode_page`](Self::encode_page).
     pub fn decode_page(
         &self,
         page: &mut [u8],

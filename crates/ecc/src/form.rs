@@ -62,7 +62,7 @@ pub enum RsForm {
     Packed {
         /// Primitive polynomial of the field, its coefficients as bits.
         polynomial: u16,
-        /// The message is at the start of the longest codeword, with zeros between it and the check symbols.
+        /// True if the message is at the start of the longest codeword, with zeros between it and the check symbols.
         is_full: bool,
     },
 }

@@ -1,9 +1,10 @@
 //! The one-bit Hamming code of SmartMedia and of Linux's software Hamming engine.
 //!
-//! There is a pair of parities for each bit of a bit's address: one for the half of the step where the address
-//! bit is 1, one for the half where it is 0. A flipped data bit changes exactly one parity of each pair, and the changed parities
-//! of the "1" halves are its address. A flipped ECC bit changes a single parity. Two flipped bits change none or both
-//! parities of at least one pair. (Hamming 1950, with two parities per address bit instead of one and an overall parity.)
+//! Each data bit has an address in its step. For each bit of this address there is a pair of parities: one over the half of the
+//! step in which the address bit is 1, and one over the other half. A flipped data bit changes exactly one parity of each pair,
+//! and the changed parities of the "1" halves are its address. A flipped ECC bit changes a single parity. Two flipped bits change
+//! none or both parities of at least one pair. (Hamming 1950, with two parities per address bit instead of one and an overall
+//! parity.)
 //!
 //! Parities are stored inverted, so that an erased step has erased ECC bytes. Byte 2 contains the pairs of the address inside
 //! the byte (bits 7 to 2) and the pair of 256-byte halves (bits 1 and 0; always 1 for steps of 256 bytes). Byte 1 contains

@@ -1,13 +1,14 @@
-//! Reed-Solomon codes of controllers: words of symbols that are larger than a byte, and check symbols behind them.
+//! Reed-Solomon codes of controllers. A codeword consists of symbols that are larger than a byte, and ends with check
+//! symbols.
 //!
-//! All have the roots a^1 to a^2t, so t wrong symbols are corrected. They differ in their field, and in the order in which bytes become
+//! All codes have the roots a^1 to a^2t, so they correct t wrong symbols. They differ in their field, and in the conversion of bytes to
 //! symbols ([`RsForm`]; Lin and Costello, Error Control Coding, chapter 7, for the decoder).
 
 use crate::code::Uncorrectable;
 use crate::form::{BitOrder, RsForm};
 use alloc::vec::Vec;
 
-/// Most check symbols.
+/// Maximum number of check symbols.
 const MAX_CHECK: usize = 16;
 
 /// A polynomial of at most `MAX_CHECK` coefficients and one, the constant first.
@@ -17,17 +18,18 @@ type Poly = [u16; MAX_CHECK + 1];
 pub(crate) struct ReedSolomon {
     form: RsForm,
     bits: BitOrder,
-    /// Check symbols.
+    /// Number of check symbols.
     check: usize,
     /// Order of the multiplicative group.
     order: usize,
     exp: Vec<u16>,
     log: Vec<u16>,
-    /// Products of each symbol with the coefficients of the generator, the highest below the leading one first.
+    /// Products of each symbol value with the coefficients of the generator, in descending order, without the leading
+    /// coefficient.
     products: Vec<[u16; MAX_CHECK]>,
 }
 
-/// Symbols that lie in the bits of bytes one after the other.
+/// Sequence of symbols that are packed into bytes without gaps.
 #[derive(Clone, Copy)]
 struct Symbols {
     width: u32,
@@ -48,7 +50,7 @@ impl Symbols {
         (at / 8, 1 << shift)
     }
 
-    /// A symbol; bits behind the end are 0.
+    /// Value of a symbol; bits after the end of the bytes are 0.
     fn get(self, bytes: &[u8], symbol: usize) -> u16 {
         (0..self.width).fold(0, |value, bit| {
             let (byte, mask) = self.place(symbol, bit);
@@ -57,7 +59,8 @@ impl Symbols {
         })
     }
 
-    /// Inverts the bits of a symbol that are 1 in `value`; false where one is behind the end.
+    /// Inverts those bits of a symbol that are 1 in `value`. Returns false if one of them is after the end of the
+    /// bytes.
     fn flip(self, bytes: &mut [u8], symbol: usize, value: u16) -> bool {
         (0..self.width).filter(|bit| value >> bit & 1 == 1).all(|bit| {
             let (byte, mask) = self.place(symbol, bit);
@@ -65,7 +68,7 @@ impl Symbols {
         })
     }
 
-    /// True when the bits of a symbol that are 1 in `value` are there.
+    /// True if all bits of a symbol that are 1 in `value` are within the bytes.
     fn holds(self, bytes: usize, symbol: usize, value: u16) -> bool {
         (0..self.width).filter(|bit| value >> bit & 1 == 1).all(|bit| self.place(symbol, bit).0 < bytes)
     }
@@ -192,7 +195,7 @@ impl ReedSolomon {
         rest
     }
 
-    /// Writes the check symbols of a message. Linux's driver for Ingenic's engine writes FFh for a step of FFh, and so does this.
+    /// Writes the check symbols of a message. A step of FFh gets check bytes FFh, as in Linux's driver for Ingenic's engine.
     pub(crate) fn encode(&self, message: &[u8], ecc: &mut [u8]) {
         if self.leaves_erased() && is_erased(message) {
             ecc.fill(0xFF);
@@ -293,7 +296,7 @@ impl ReedSolomon {
         if length > self.check / 2 { Err(Uncorrectable) } else { Ok((locator, length)) }
     }
 
-    /// Powers and values of errors, of those powers that the word has (Chien and Forney).
+    /// Positions and values of the errors among the positions of the word, by the algorithms of Chien and Forney.
     fn errors(
         &self,
         syndromes: &[u16; MAX_CHECK],
@@ -312,11 +315,11 @@ impl ReedSolomon {
         roots
             .map(|power| {
                 let inverse = self.order - power;
-                // Derivative over a field of characteristic 2: odd powers alone, each one lower.
+                // Derivative in a field of characteristic 2: only the odd powers remain, each lower by one.
                 let slope: Poly = core::array::from_fn(|at| {
                     if at % 2 == 0 { locator.get(at + 1).copied().unwrap_or(0) } else { 0 }
                 });
-                // At a double root the derivative is 0: the error value is then 0, and the word stays uncorrectable.
+                // At a double root the derivative is 0. The error value is then 0, and the word is uncorrectable.
                 match self.value(&slope, inverse) {
                     0 => (power, 0),
                     slope => (power, self.div(self.value(&evaluator[..self.check], inverse), slope)),
@@ -359,7 +362,7 @@ mod tests {
                 let (mut got, mut got_ecc) = (data.clone(), ecc.clone());
                 for draw in draws.chunks(4).take(wrong) {
                     let at = (usize::from(draw[0]) << 8 | usize::from(draw[1])) % 516;
-                    // A byte lies in two packed symbols, a bit in one.
+                    // A byte belongs to two packed symbols, a bit to only one.
                     got[at] ^= if form.symbol_bits() == 9 { 1 << (draw[2] % 8) } else { draw[2] | 1 };
                 }
                 assert!(code.decode(&mut got, &mut got_ecc).is_ok(), "{form:?} {seed} {wrong}");
@@ -407,7 +410,8 @@ mod tests {
         assert_eq!((ecc, code.decode(&mut [0xFF; 512], &mut ecc.clone())), ([0xFF; 9], Ok(0)));
     }
 
-    /// The coefficients of the generator that OpenOCD's `ecc_kw.c` states as powers of a, for the message of a single 1 in the last byte.
+    /// The expected check symbols are the coefficients of the generator in OpenOCD's `ecc_kw.c`, which lists them as powers of a. The
+    /// message is a single 1 in the last byte.
     #[test]
     fn the_generator_is_that_of_kirkwood() {
         let powers = [0x024, 0x237, 0x193, 0x197, 0x25F, 0x18E, 0x181, 0x21C];

@@ -133,7 +133,7 @@ impl Flash {
     /// Erases all blocks except bad ones, as `flash_erase` does.
     ///
     /// # Errors
-    /// As [`erase_block`](Self::erase_block).
+    /// The errors of [`erase_block`](Self::erase_block).
     pub fn erase_all(&mut self) -> Result<()> {
         for block in 0..self.geometry().blocks() {
             if !self.is_bad(block)? {

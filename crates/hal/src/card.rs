@@ -118,7 +118,7 @@ impl SdCard {
     /// Reads sectors without using the wires.
     ///
     /// # Errors
-    /// As [`SdCard::write_contents`].
+    /// The errors of [`SdCard::write_contents`].
     pub fn read_contents(&mut self, sector: u64, bytes: &mut [u8]) -> Result<(), ContentsError> {
         self.wires().0.read_contents(sector, bytes).map_err(ContentsError)
     }

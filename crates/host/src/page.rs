@@ -41,7 +41,7 @@ pub mod output {
         /// Creates a file that replaces an existing one.
         ///
         /// # Errors
-        /// As [`create`](Self::create).
+        /// The errors of [`create`](Self::create).
         pub fn replace(path: &Path) -> Result<Self, OutputError> {
             Self::create(path, &[])
         }
@@ -49,7 +49,7 @@ pub mod output {
         /// Creates an output that is written sequentially.
         ///
         /// # Errors
-        /// As [`create`](Self::create).
+        /// The errors of [`create`](Self::create).
         pub fn stream(path: &Path, inputs: &[&Path]) -> Result<Self, OutputError> {
             Self::create(path, inputs)
         }

@@ -1,7 +1,7 @@
-//! Kind of a file as a dump of flash: with OOB or without, and the sizes that its contents tell.
+//! Kind of a flash dump: with or without OOB, and the sizes that its contents imply.
 //!
-//! UBI, UBIFS and JFFS2 tell the distance of their eraseblocks, and with it whether OOB lies between the pages. In other dumps the bad block
-//! markers tell the size of a page: they read FFh in good blocks with all controllers, and lie behind each page.
+//! UBI, UBIFS and JFFS2 show the distance of their eraseblocks, and therefore whether OOB is between the pages. In other dumps, the bad
+//! block markers show the page size: they follow the data of each page, and are FFh in good blocks with all controllers.
 
 use std::fmt;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::image::store_of;
 use crate::map;
 use crate::pages::{FlashSizes, PageShape, usual_block};
 
-/// Sizes of page and OOB of chips on sale (ONFI parameter pages and data sheets).
+/// Sizes of page and OOB of available chips, bytes (ONFI parameter pages and data sheets).
 pub(crate) const SHAPES: [(u32, u32); 20] = [
     (512, 16),
     (2048, 64),
@@ -44,58 +44,60 @@ pub(crate) const SHAPES: [(u32, u32); 20] = [
     (16384, 2208),
 ];
 
-/// Most pages that are looked at for each size.
+/// Maximum number of pages that are examined for each size.
 const LOOKED_AT: u64 = 1024;
 
-/// Bytes of a page that tell whether it has data, and how many bytes of data are FFh: at two places of the page.
+/// Number of bytes at each of two positions in a page that are examined, to see whether the page has data and how many
+/// bytes of data are FFh.
 const PROBE: usize = 48;
 
-/// Least pages with data.
+/// Minimum number of pages with data.
 const LEAST_PAGES: u64 = 16;
 
-/// Share of markers of pages with data that are not FFh: those of bad blocks, and bitflips.
+/// Probability that the marker of a page with data is not FFh, because of a bad block or a bitflip.
 const UNMARKED: f64 = 0.01;
 
-/// Evidence, in bits, from which markers tell the size of the pages. By chance, one of the 20 sizes reaches it in less than one of 2^35 files.
+/// Minimum evidence in bits with which markers determine the page size. By chance, one of the 20 sizes reaches it in less than one of 2^35
+/// files.
 const BELIEVED_BITS: f64 = 40.0;
 
 /// Kind of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Pages with their OOB.
+    /// The dump contains pages with their OOB.
     WithOob,
-    /// Data alone: what `nanddump` writes without `--oob`, and what is written to a chip through a driver.
+    /// The dump contains only data: the output of `nanddump` without `--oob`, or an image for a driver.
     DataOnly,
     /// Every byte is FFh.
     Erased,
-    /// Nothing tells.
+    /// The kind cannot be determined.
     Unknown,
 }
 
-/// A file as a dump of flash.
+/// Properties of a flash dump.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DumpKind {
     /// Kind of the dump.
     pub kind: Kind,
-    /// Format that tells it; absent where the bad block markers do.
+    /// Format that implies the kind; `None` if the bad block markers imply it.
     pub content: Option<&'static str>,
-    /// First byte of that format in the file.
+    /// Offset of this format in the file.
     pub offset: Option<u64>,
-    /// Data bytes of a page, where they are known.
+    /// Number of data bytes per page, if known.
     pub page_bytes: Option<u32>,
-    /// OOB bytes of a page, where there are some.
+    /// Number of OOB bytes per page, if any.
     pub oob_bytes: Option<u32>,
-    /// Data bytes of an eraseblock, where they are known.
+    /// Number of data bytes per eraseblock, if known.
     pub block_bytes: Option<u32>,
-    /// Pages with data at whose end the bad block marker was looked for.
+    /// Number of pages with data whose bad block marker was examined.
     pub pages_with_data: Option<u64>,
-    /// Those whose marker is FFh.
+    /// Number of these pages whose marker is FFh.
     pub marked_pages: Option<u64>,
 }
 
 impl DumpKind {
-    /// The kind of a file.
+    /// Determines the kind of a file.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -103,7 +105,7 @@ impl DumpKind {
         Self::of_file(open_file(path, false).map_err(ImageError::File)?)
     }
 
-    /// The kind of a file that is open.
+    /// Determines the kind of an open file.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -113,10 +115,10 @@ impl DumpKind {
         let found = detect_sized(&mut *store, &FlashSizes::default())?;
         let marked = MarkedPages::find(&*store)?;
         if let Some((image, pages)) = found.iter().find_map(|image| Some((image, image.pages?))) {
-            // Data and OOB that alternate within a page look like smaller pages: the contents tell how much is written at once.
+            // If data and OOB alternate within a page, the pages look smaller. The contents show how much is written at once.
             let wanted = found.iter().filter_map(ImageLocation::min_io_bytes).max().unwrap_or(0);
             let pages = pages.joined(wanted).unwrap_or(pages);
-            // ECC bytes between the data make pages look smaller than they are, and shift them.
+            // ECC bytes between the data make the pages look smaller, and shift their borders.
             if let Some(marked) =
                 marked.filter(|marked| marked.page_bytes > pages.page_bytes || image.offset > 0)
             {
@@ -173,14 +175,14 @@ impl DumpKind {
         }
     }
 
-    /// Sizes of page and OOB, and the number of pages of a block where it is known, of a dump with OOB.
+    /// Sizes of page and OOB, and number of pages per block if known, for a dump with OOB.
     pub fn shape(&self) -> Option<(u32, u32, Option<u32>)> {
         let (page, oob) = self.page_bytes.zip(self.oob_bytes)?;
         Some((page, oob, self.block_bytes.and_then(|bytes| bytes.checked_div(page))))
     }
 }
 
-/// The kind in a plain sentence.
+/// Formats the kind as a sentence.
 impl fmt::Display for DumpKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
@@ -225,13 +227,13 @@ impl fmt::Display for DumpKind {
 pub(crate) struct MarkedPages {
     page_bytes: u32,
     oob_bytes: u32,
-    /// Pages with data that were looked at, and those whose marker is FFh.
+    /// Number of examined pages with data, and number of those whose marker is FFh.
     pages: u64,
     marked: u64,
 }
 
 impl MarkedPages {
-    /// The sizes that explain the markers best, if they are believed.
+    /// Sizes that explain the markers best; `None` if the evidence is too weak.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -258,13 +260,14 @@ impl MarkedPages {
         }
     }
 
-    /// Pages of these sizes, in blocks of the usual number.
+    /// Shape of pages with these sizes, in blocks with the usual number of pages.
     pub(crate) fn shape(self) -> PageShape {
         let Self { page_bytes, oob_bytes, .. } = self;
         PageShape { page_bytes, oob_bytes, pages_per_block: usual_block(page_bytes) }
     }
 
-    /// Logarithm to base 2 of how much likelier the bytes at the places of the markers are as markers than as data.
+    /// Evidence for this page size: logarithm to base 2 of the likelihood ratio between markers and data, for the bytes
+    /// at the positions of the markers.
     fn weigh(self, store: &dyn Store) -> Result<(f64, Self), ImageError> {
         let stride = u64::from(self.page_bytes + self.oob_bytes);
         let whole = store.size_bytes() / stride;
@@ -279,7 +282,7 @@ impl MarkedPages {
             store.read_at(at + u64::from(self.page_bytes) / 4, front).map_err(ImageError::Store)?;
             store.read_at(at + u64::from(self.page_bytes) / 2, middle).map_err(ImageError::Store)?;
             let same = probe.iter().filter(|byte| Some(byte) == probe.first().as_ref()).count();
-            // Erased pages and pages of zeros tell nothing.
+            // Erased pages and pages of zeros are no evidence.
             if 4 * same > 3 * probe.len() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Environment of U-Boot in a dump: reading, and changing it the way U-Boot itself saves it.
+//! Environment of U-Boot in a dump: reading it, and changing it like U-Boot's `saveenv`.
 
 use std::path::Path;
 
@@ -56,7 +56,7 @@ pub struct SetVariable {
     pub value: Option<String>,
 }
 
-/// Reason for which an environment could not be read or changed.
+/// Reason why an environment cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvError {
     /// The dump cannot be opened, read or written.
@@ -65,7 +65,7 @@ pub enum EnvError {
     /// No environment with a valid CRC was found.
     #[error("no environment of U-Boot with a good CRC was found")]
     None,
-    /// Several environments were found, and none was chosen. Their offsets.
+    /// Several environments were found, and none was selected; their offsets.
     #[error("the dump has {} environments: {}", .0.len(), .0.iter().map(|at| format!("{at:#x}")).collect::<Vec<_>>().join(", "))]
     Several(Vec<u64>),
     /// Only one copy of a redundant pair was found; its offset.
@@ -76,7 +76,7 @@ pub enum EnvError {
     /// Invalid name of a variable.
     #[error("{0:?} is no name of a variable: letters, digits and . _ - # : are")]
     Name(String),
-    /// The environment contains text that is no variable or no UTF-8, which a change would lose.
+    /// The environment contains text that is not a variable or not UTF-8, and would be lost by a change.
     #[error("the environment has entries that are no variables in UTF-8: it is not changed")]
     Odd,
     /// The value of the named variable contains a byte 0.
@@ -203,7 +203,7 @@ impl Environment {
         self.variables.iter().find(|variable| variable.name == name).map(|variable| variable.value.as_str())
     }
 
-    /// Fails if a change would alter more of the environment than its variables.
+    /// Returns an error if a change would alter more of the environment than its variables.
     fn require_text(&self, store: &dyn Store) -> Result<(), EnvError> {
         let active = self.copies.iter().find(|copy| copy.active).ok_or(EnvError::None)?;
         let (bytes, header) = (active.bytes(store)?, active.header().bytes());
@@ -249,8 +249,8 @@ impl Environment {
             None => used,
             Some(unused) => {
                 let before = used.flag.unwrap_or(0);
-                // On NOR the flag cannot count: 1 marks the copy in use, 0 the other one. The same values suit every
-                // flash if the other copy's flag is lost.
+                // On NOR the flag is not a counter: 1 marks the copy in use, 0 the other one. These values are correct
+                // on every flash if the other copy's flag is lost.
                 let is_nor = before == 1 && (unused.flag == Some(0) || unused.checksum != Checksum::Good);
                 if is_nor {
                     used.flag = Some(0);

@@ -1,4 +1,4 @@
-//! Why an image cannot be worked with.
+//! Errors of images.
 
 use floatgate_stack::{StoreError, fs, jffs2, ubi, ubifs};
 
@@ -10,7 +10,7 @@ use crate::words::count;
 use floatgate_host::LockError;
 use floatgate_host::output::OutputError;
 
-/// Reason for which an image cannot be worked with.
+/// Reason why an operation on an image failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The file cannot be opened.
@@ -25,16 +25,16 @@ pub enum ImageError {
     /// The image was being changed when writing failed.
     #[error("writing failed in the middle of the change, so the image is as after a power cut: {0}")]
     Interrupted(Box<ImageError>),
-    /// The host has no room for what an image becomes.
+    /// The host has no space for the changed image.
     #[error("there is no room on the host's disk for the change: {0}")]
     HostFull(std::io::Error),
-    /// The writer that gets the output fails.
+    /// The writer of the output failed.
     #[error("the output: {0}")]
     Write(std::io::Error),
-    /// Nothing that is known was found.
+    /// The file contains no known format.
     #[error("neither UBI, UBIFS, JFFS2 nor another known filesystem was found")]
     Nothing,
-    /// Nothing that is known was found in the pages of a dump with OOB.
+    /// The pages of a dump with OOB contain no known format.
     #[error("no filesystem was found in pages of {} + {} bytes, {} a block", .0.page_bytes, .0.oob_bytes, .0.pages_per_block)]
     NothingInPages(PageShape),
     /// The file has no bytes.
@@ -46,62 +46,62 @@ pub enum ImageError {
     /// All bytes are the same.
     #[error("every byte of the file is {0:#04x}")]
     Blank(u8),
-    /// Something begins that makes no image.
+    /// A structure was found that cannot belong to an image.
     #[error("at byte {offset} ({offset:#x}) {what} begins, but no image can be made out: {why}")]
     Impossible {
         /// Name of the structure.
         what: &'static str,
-        /// Byte in the file.
+        /// Offset in the file.
         offset: u64,
-        /// Reason why it makes no image.
+        /// Reason why it cannot belong to an image.
         why: String,
     },
-    /// There are several images in the file: their kinds, offsets and sizes.
+    /// The file contains several images: their kinds, offsets and sizes.
     #[error("the file holds {}: {}", count(.0.len() as u64, "image"), .0.join("; "))]
     Several(Vec<String>),
-    /// No image begins there.
+    /// No image begins at this offset.
     #[error("no image begins at byte {0}")]
     NotThere(u64),
-    /// The device is not as it should be.
+    /// The UBI device is damaged.
     #[error("UBI: {0}")]
     Attach(ubi::AttachFault),
     /// A UBI operation failed.
     #[error("UBI: {0}")]
     Ubi(#[from] ubi::UbiError),
-    /// There is no such volume.
+    /// The requested volume does not exist.
     #[error("there is no volume {wanted:?}: {}", match .names.as_slice() {
         [] => "the image has no volumes".to_owned(),
         names => format!("there are {}", names.join(", ")),
     })]
     NoVolume {
-        /// The volume asked for.
+        /// Name of the requested volume.
         wanted: String,
-        /// Those there are.
+        /// Names of the existing volumes.
         names: Vec<String>,
     },
-    /// There are several volumes, and none was chosen.
+    /// The device has several volumes, and none was selected.
     #[error("there are several volumes: {}", .0.join(", "))]
     ChooseVolume(Vec<String>),
     /// The device has no volume.
     #[error("the UBI device has no volume")]
     NoVolumes,
-    /// No volume that is meant has a UBIFS: their names, and what is in them.
+    /// None of the selected volumes contains a UBIFS: their names and contents.
     #[error("{}", no_filesystem(.0))]
     NoFilesystem(Vec<(String, &'static str)>),
-    /// The file is of another format.
+    /// The file has another format.
     #[error("neither UBI, UBIFS nor JFFS2 was found: the file begins with {0}")]
     OtherFormat(OtherFormat),
-    /// Other formats are in the file, with their places.
+    /// The file contains other formats: their offsets and names.
     #[error("neither UBI, UBIFS nor JFFS2 was found, but {}", places(.0))]
     OtherFormats(Vec<(u64, OtherFormat)>),
-    /// The bytes of an image are in another order.
+    /// The bytes of an image are swapped.
     #[error("{what} begins at byte {offset}, but the bytes of each group of {group} are in reverse order")]
     Swapped {
-        /// Bytes of a group: 2 or 4.
+        /// Size of a swapped group, bytes: 2 or 4.
         group: usize,
         /// Format of the image.
         what: &'static str,
-        /// Byte in the file.
+        /// Offset in the file.
         offset: u64,
     },
     /// The JFFS2 cannot be mounted.
@@ -112,23 +112,23 @@ pub enum ImageError {
         "JFFS2 changes nothing without free eraseblocks: the image has {have}, and {} are needed", count(u64::from(*.need), "eraseblock")
     )]
     NoEraseblocks {
-        /// Eraseblocks that are free.
+        /// Number of free eraseblocks.
         have: u32,
-        /// Those that there must be.
+        /// Required number of free eraseblocks.
         need: u32,
     },
-    /// Behind the last node of a JFFS2 there is something else than erased flash.
+    /// Data other than erased flash follows the last node of a JFFS2.
     #[error(
         "at byte {offset:#x}, behind the last node of the JFFS2, there is something else than erased flash: what a power cut left, damage, or other data"
     )]
     Jffs2Tail {
-        /// Byte in the file.
+        /// Offset in the file.
         offset: u64,
-        /// The image without that.
+        /// Range of the image without this data.
         own: Part,
-        /// Erased flash follows behind that, or the file ends.
+        /// True if erased flash follows this data, or the file ends.
         can_grow: bool,
-        /// Eraseblocks up to the end of the file, if no other image is there.
+        /// Number of eraseblocks up to the end of the file, if no other image follows.
         over: Option<u32>,
     },
     /// Files of a JFFS2 have lost their names, and a change would remove them.
@@ -136,110 +136,110 @@ pub enum ImageError {
         "the JFFS2 is damaged: a change would remove {} without a name of its own, which `floatgate image ls` shows as lost-N", count(*.0 as u64, "entry")
     )]
     Nameless(usize),
-    /// Something that is done with UBI and UBIFS only.
+    /// The operation is possible only with UBI and UBIFS.
     #[error("the image is a JFFS2, and {0} is there for UBI and UBIFS only")]
     NotForJffs2(LebsOnly),
-    /// Something that is done with JFFS2 only.
+    /// The operation is possible only with JFFS2.
     #[error("the image is no JFFS2, and {0} is there for JFFS2 only")]
     NotJffs2(&'static str),
-    /// Something that is not done with a filesystem that has no live implementation here.
+    /// The operation is impossible with a filesystem that floatgate can only read.
     #[error("the image is {kind}, {lack}")]
     OnlyRead {
         /// Name of the format.
         kind: &'static str,
-        /// The thing that is not done.
+        /// The impossible operation.
         lack: TreeLack,
     },
-    /// The filesystem is not as it should be.
+    /// The UBIFS is damaged.
     #[error("UBIFS: {0}")]
     Ubifs(#[from] ubifs::Error),
-    /// The mounted filesystem has failed.
+    /// An operation of the mounted filesystem failed.
     #[error(transparent)]
     Filesystem(#[from] fs::Error),
     /// The dump cannot be corrected.
     #[error(transparent)]
     Ecc(#[from] EccError),
-    /// Nothing stands where a dump was asked for.
+    /// No node exists at the requested position.
     #[error("{0}")]
     NoNode(String),
-    /// A moment of which no node is there.
+    /// A point in time without remaining nodes.
     #[error("{0}")]
     NoMoment(String),
-    /// No node of a JFFS2 was written before an earlier moment.
+    /// A point in time before all nodes of a JFFS2.
     #[error("no node that is still on the flash is as old as that")]
     NothingThatOld,
-    /// A moment of another kind of filesystem.
+    /// A point in time in the form of another filesystem.
     #[error("a moment of {0} is {1}, or a time")]
     WrongMoment(&'static str, &'static str),
-    /// An earlier moment with authentication.
+    /// An earlier point in time in combination with authentication.
     #[error("nothing vouches for an earlier moment of a filesystem")]
     PastUnauthentic,
-    /// Parts are missing.
+    /// Parts of the image are missing.
     #[error("the image is cut off: {0}")]
     Truncated(String),
-    /// The device needs more of the file than is free.
+    /// The UBI device needs more of the file than is available.
     #[error(
         "the device needs {}, but at byte {offset:#x} of the file there is something else", count(*.pebs, "more eraseblock")
     )]
     Occupied {
         /// Number of missing eraseblocks.
         pebs: u64,
-        /// Where what is in the way begins, or a little before.
+        /// Offset at or shortly before the following data.
         offset: u64,
     },
-    /// Bytes of a JFFS2 are missing in the file, or too many: where, and how many.
+    /// Bytes of a JFFS2 are missing in the file, or were inserted: their positions and number.
     #[error("the image cannot be changed: {0}")]
     Shifted(String),
     /// Another program is changing the file.
     #[error("the file is mounted or being changed by somebody else")]
     Locked,
-    /// A check of a new image finds something.
+    /// The check of a repaired image found damage.
     #[error("what can be saved of the image makes no clean image")]
     NotRepaired,
-    /// A repair has to write new nodes, and something else follows the image in its file.
+    /// A repair must write new nodes, but other data follows the image in its file.
     #[error(
         "the image has no room for the nodes that its repair needs, and something else follows it in the file"
     )]
     NoRepairRoom(Part),
-    /// Nothing in a JFFS2 that is to be changed tells the size of its eraseblocks.
+    /// The nodes of a JFFS2 that is to be changed do not imply the size of its eraseblocks.
     #[error(
         "nothing in the image tells the size of its eraseblocks, to which a change has to keep: {guess} bytes are a guess"
     )]
     GuessedEraseblocks {
-        /// Bytes of an eraseblock for reading.
+        /// Assumed size of an eraseblock for reading, bytes.
         guess: u32,
         /// Sizes that no node contradicts.
         possible: Vec<u32>,
     },
-    /// Nothing tells the size of eraseblocks.
+    /// The size of eraseblocks cannot be determined.
     #[error("nothing tells the size of the eraseblocks")]
     UnknownEraseblocks,
     /// The stated size of eraseblocks differs from the size in the image.
     #[error("the image is not made for eraseblocks of {stated} bytes: {why}")]
     PebSize {
-        /// Bytes of an eraseblock as they were stated.
+        /// Stated size of an eraseblock, bytes.
         stated: u64,
-        /// Reason why it is another size.
+        /// Reason why the size is different.
         why: String,
     },
     /// Pages cannot be written without their ECC.
     #[error("the dump has OOB between its pages, and no ECC code fits it: it cannot be changed")]
     OobReadOnly,
-    /// Bytes are missing in an image, or too many, in a way that no repair makes good: where, or how that shows.
+    /// Bytes of an image are missing or were inserted, and no repair is possible: their position, or the evidence.
     #[error("no clean image comes of what is left: {0}")]
     NotRepairable(String),
-    /// Pages cannot be written if it is not known what was in them.
+    /// Pages cannot be written if their contents are unknown.
     #[error("the dump cannot be changed: {0}")]
     OobDamaged(String),
 }
 
-/// Something that images have only where they have LEBs.
+/// Structure that only images with LEBs have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LebsOnly {
-    /// A volume with its own name and size.
+    /// A volume with a name and a size.
     #[error("a volume")]
     Volume,
-    /// Reading what is in a volume.
+    /// Reading the contents of a volume.
     #[error("what was asked for")]
     Contents,
     /// A comparison of UBI devices, LEB by LEB.
@@ -253,28 +253,29 @@ pub enum LebsOnly {
     Area,
 }
 
-/// Something that is not done with a filesystem that has no live implementation here. A LittleFS can be changed, because it is written anew.
+/// Operation that is impossible with a filesystem that floatgate can only read. A LittleFS can be changed, because the whole image is
+/// written again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TreeLack {
     /// Changes of its files.
     #[error("which is read and not changed")]
     Changes,
-    /// A repair of damage.
+    /// Repair of damage.
     #[error("which is not repaired")]
     Repair,
     /// Nodes with their fields.
     #[error("which has no nodes to show")]
     Nodes,
-    /// Files as they were earlier.
+    /// Files in an earlier state.
     #[error("of which no earlier moments are read")]
     Moments,
-    /// LEBs, and volumes of them.
+    /// LEBs and volumes.
     #[error("which has no LEBs")]
     Lebs,
 }
 
 impl ImageError {
-    /// True when a file was read, and no image was found in it.
+    /// True if a file was read and contains no image.
     pub(crate) const fn is_of_contents(&self) -> bool {
         matches!(
             self,

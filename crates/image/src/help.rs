@@ -131,7 +131,7 @@ impl Help for ImageError {
             Self::Filesystem(fs::Error::Invalid(_)) => {
                 advice! { ImageStat, " shows what it is, and where a link leads" }
             }
-            // Linux refuses these only when it mounts for writing.
+            // Linux refuses these images only in a mount for writing.
             Self::Ubifs(ubifs::Error::Node {
                 lnum: 0,
                 source: MediaError { reason: Reason::OutOfRange { field: "LEBs", .. }, .. },
@@ -158,7 +158,7 @@ impl Help for ImageError {
             Self::Nameless(_) => {
                 advice! { ImageCheck.with(Repair), " gives them names, and ", ImageExtract, " saves them; ", Recover, " goes on as Linux does when it mounts, and removes them" }
             }
-            // Erasing it makes no room for a change.
+            // Erasing it provides no space for a change.
             Self::Jffs2Tail { own, can_grow: false, over: None, .. } => {
                 advice! { "something else follows the image: ", own.dd(), " cuts it out, and ", Grow, " lets that grow" }
             }
@@ -248,7 +248,7 @@ impl Help for ImageError {
     }
 }
 
-/// Advice where a JFFS2 is to grow over something else, which may have overwritten it up to a number of eraseblocks.
+/// Advice for a JFFS2 that is to grow over other data, which may have overwritten it up to a number of eraseblocks.
 fn alone(own: Part, over: Option<u32>) -> Advice {
     let advice = advice! { "the image is unchanged; something else follows it: ", own.dd(), " cuts it out into a file of its own, where it can grow" };
     match over {
@@ -260,7 +260,7 @@ fn alone(own: Part, over: Option<u32>) -> Advice {
     }
 }
 
-/// The options that take a JFFS2 for one of this size.
+/// Advice on the options that treat a JFFS2 as one of this size.
 fn recover_up_to(lebs: u32) -> Advice {
     advice! { Recover, " ", Lebs, format!(" {lebs}") }
 }

@@ -1,4 +1,4 @@
-//! An opened file: its bytes, the images in it, and their places.
+//! An opened file: its bytes, and the images in it with their positions.
 
 mod bytes;
 
@@ -22,14 +22,13 @@ use crate::report::Loss;
 /// Purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing is written; what recovery finds stays in memory.
+    /// Read-only; the results of a recovery stay in memory.
     Read,
     /// Changes go to the file.
     Write,
 }
 
-/// An opened file, and what is in it. Volumes and filesystems opened of it have the file for themselves: one that is written must be
-/// the only one.
+/// An opened file, and the images in it. A volume or filesystem that is opened for writing must be the only one that is open.
 #[derive(Clone)]
 pub struct Image {
     /// Images found in the file, with their positions.
@@ -37,7 +36,7 @@ pub struct Image {
     pub(crate) bytes: Bytes,
     /// Changes that put eraseblocks into their places; [`found`](Self::found) counts with them.
     pub(crate) splices: Splices,
-    /// Results of the ECC, for a dump whose OOB was taken out.
+    /// Results of the ECC, for a dump whose OOB was removed.
     pub corrected: Option<Corrected>,
     /// Codes of such a dump.
     pub(crate) protection: Option<Protection>,
@@ -46,7 +45,7 @@ pub struct Image {
     /// Sizes of the flash that the user states.
     pub(crate) sizes: FlashSizes,
     pub(crate) access: Access,
-    /// The room on the host's disk, where changes go to the file at once.
+    /// Reservation of disk space on the host, if changes are written to the file immediately.
     pub(crate) room: Option<HostRoom>,
     /// Keys of encrypted files.
     pub(crate) keys: Option<Arc<Keys>>,
@@ -59,15 +58,15 @@ pub struct Growth {
     pub now: u32,
     /// LEBs that the filesystem was made for.
     pub max: u32,
-    /// LEBs of the volume; of a bare image those in the file.
+    /// Number of LEBs of the volume; for a bare image, number of LEBs in the file.
     pub volume: u32,
     /// Name of what grows: `volume` or `image`.
     pub what: &'static str,
     /// Name of its unit: `LEB` or `eraseblock`.
     pub unit: &'static str,
-    /// LEBs that it can be told to have: those that are still its own when the file is opened again.
+    /// Maximum number of LEBs that it can have so that they still belong to it when the file is opened again.
     pub lasting: u32,
-    /// The image in its file, which could grow in one of its own.
+    /// Range of the image in its file; in a file of its own, the image could grow.
     pub own: Option<Part>,
     /// Number of eraseblocks up to the end of the file, if the following data may have overwritten the image.
     pub over: Option<u32>,
@@ -85,7 +84,8 @@ impl Image {
         self.bytes.open()
     }
 
-    /// Reads the bytes in which the images and a [map](crate::map) count, those of a dump without its OOB. What lies behind the end reads as 0xFF.
+    /// Reads bytes at offsets in the form of images and of a [map](crate::map), which do not count the OOB of a dump. Bytes after the end read as
+    /// 0xFF.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -93,13 +93,13 @@ impl Image {
         self.store()?.read_at(offset, buf).map_err(ImageError::Store)
     }
 
-    /// The byte of the file that is a byte of the images: in a dump there is OOB between the pages.
+    /// Converts an offset in the images to an offset in the file. They differ in a dump with OOB between the pages.
     pub fn file_byte(&self, at: u64) -> u64 {
         let at = self.splices.file_byte(at);
         self.corrected.as_ref().map_or(at, |corrected| corrected.file_byte(at))
     }
 
-    /// Bytes of the file that an image has, without those that are missing in it, and without OOB.
+    /// Number of bytes of an image that exist in the file, without OOB.
     pub(crate) fn own_bytes(&self, found: &ImageLocation) -> u64 {
         self.splices.file_byte(found.offset + found.len) - self.splices.file_byte(found.offset)
     }
@@ -112,18 +112,18 @@ impl Image {
         Part { offset, len: end - offset }
     }
 
-    /// First byte of the next image behind one.
+    /// Offset of the next image after this one.
     pub(crate) fn next_image(&self, found: &ImageLocation) -> Option<u64> {
         let own_end = found.offset + found.len;
         self.found.iter().map(|other| other.offset).filter(|&offset| offset >= own_end).min()
     }
 
-    /// The place of an image in the file.
+    /// Position of an image in the file.
     pub(crate) fn origin(&self, found: &ImageLocation) -> Origin {
         Origin::new(found, self.splices.clone(), self.corrected.clone())
     }
 
-    /// Places in the file where bytes of an image are missing or too many, each with what is wrong.
+    /// Offsets in the file at which bytes of an image are missing or were inserted, each with a description.
     pub(crate) fn shifts(&self, found: &ImageLocation) -> Vec<(u64, String)> {
         let within = self.splices.within(found.offset..found.offset + found.len);
         let place = |at| self.corrected.as_ref().map_or(at, |corrected| corrected.file_byte(at));
@@ -141,13 +141,14 @@ impl Image {
         self.corrected.as_ref().map(|corrected| corrected.notes(found)).unwrap_or_default()
     }
 
-    /// Bytes of a file that are missing in an image, or too many, as losses.
+    /// Missing and inserted bytes of an image, as losses.
     pub(crate) fn shift_losses(&self, found: &ImageLocation) -> impl Iterator<Item = Loss> {
         let shifts = self.shifts(found).into_iter();
         shifts.map(|(at, what)| Loss::new(&[], format!("at byte {at} ({at:#x}) {what}")))
     }
 
-    /// Has the host reserve room for an image that grows up to the byte `end`, where changes go to the file at once.
+    /// Reserves disk space on the host for an image that grows up to the offset `end`, if changes are written to the
+    /// file immediately.
     pub(crate) fn reserve(&self, end: u64) -> Result<(), ImageError> {
         self.room.as_ref().map_or(Ok(()), |room| room.reserve(end))
     }
@@ -162,7 +163,7 @@ impl Image {
     }
 }
 
-/// Place of the bytes of an image in the file.
+/// Position of the bytes of an image in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     offset: u64,
@@ -172,7 +173,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// The place of an image in a file that is changed by `splices` and, for a dump with OOB, by `corrected`.
+    /// Position of an image in a file that is changed by `splices` and, for a dump with OOB, by `corrected`.
     pub(crate) fn new(found: &ImageLocation, splices: Splices, corrected: Option<Corrected>) -> Self {
         Self { offset: found.offset, splices, corrected }
     }

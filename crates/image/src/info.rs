@@ -50,7 +50,7 @@ pub fn info(image: &Image) -> Result<ImageInfo, ImageError> {
     selected_info(image, &Selection::default())
 }
 
-/// As [`info`], for the selected image and volume, if there is a selection. Filesystems with authentication are
+/// Describes the selected image and volume, or all contents without a selection. Filesystems with authentication are
 /// completely read and verified.
 ///
 /// # Errors

@@ -1,22 +1,22 @@
-//! Images and dumps of flash: what is in a file, and the filesystem in it.
+//! Images and dumps of flash: the contents of a file, and the filesystems in it.
 //!
 //! - [`detect`](mod@detect): where UBI or UBIFS is in a file, and its sizes.
 //! - [`open`]: from a file to a mounted filesystem; dumps with OOB are corrected on the way.
-//! - [`info`](mod@info): what is in an image, and how to make one like it.
+//! - [`info`](mod@info): description of an image, and the commands that create a similar one.
 //! - [`extract`](mod@extract): a filesystem into a directory or a tar; [`raw`]: the bytes of a volume.
 //! - [`build`](mod@build): a directory or a tar into an image; [`ubinize`](mod@ubinize): volumes into a UBI image.
-//! - [`check`](mod@check): what is wrong in an image; [`repair`](mod@repair): a new one with what can be saved.
+//! - [`check`](mod@check): damage of an image; [`repair`](mod@repair): a new image with all readable data.
 //! - [`diff`](mod@diff): how two images differ; [`dump`](mod@dump): one node or header, field by field.
 //! - [`dump_kind`](mod@dump_kind): whether a dump has OOB, and the sizes of its pages.
 //! - [`history`](mod@history): old versions of files, and removed ones.
-//! - [`edit`](mod@edit): changing a filesystem where it is, all or nothing.
+//! - [`edit`](mod@edit): changes of a filesystem inside its image, completely or not at all.
 //! - [`map`](mod@map): a map of everything in a flash dump.
 //! - [`patch`](mod@patch): the eraseblocks in which two images differ, and commands that write only those.
 //! - [`env`](mod@env): the environment of U-Boot, read and changed.
 //! - [`walk`]: directory trees, however they are damaged.
 //! - [`mount`](mod@mount): an image as a folder of the host.
 //! - [`ecc`]: dumps of raw NAND: data to pages with OOB and back, corrected and reported.
-//! - `format`: UBI, UBIFS and JFFS2, each behind one trait; nothing else knows them by name.
+//! - `format`: UBI, UBIFS and JFFS2, each behind one trait. No other module names them.
 //! - [`words`]: numbers with their nouns.
 //! # Example
 //!

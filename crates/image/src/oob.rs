@@ -51,9 +51,9 @@ pub struct CorrectedRegion {
 pub enum RegionOutcome {
     /// The pages were corrected.
     Code(Box<DecodeReport>),
-    /// The OOB contains no ECC: the pages are as they were read.
+    /// The OOB contains no ECC, so the pages are not corrected.
     None,
-    /// No code explains the OOB: the pages are as they were read.
+    /// No code explains the OOB, so the pages are not corrected.
     Unknown,
 }
 
@@ -130,7 +130,7 @@ impl Corrected {
         self.regions_of(image).any(|region| region.outcome == RegionOutcome::Unknown)
     }
 
-    /// As [`notes`](Self::notes), for pages without a code.
+    /// Notes about pages of an image that no ECC covers.
     pub(super) fn notes_without_code(&self, image: &ImageLocation) -> Vec<String> {
         let pages = self.pages_of(image);
         self.regions_of(image).filter_map(|region| region.note_without_code(&pages)).collect()
@@ -142,7 +142,7 @@ impl Corrected {
         self.notes_of(&self.pages_of(image))
     }
 
-    /// As [`notes`](Self::notes), for the whole dump.
+    /// Notes of [`notes`](Self::notes) for the whole dump.
     pub fn all_notes(&self) -> Vec<String> {
         self.notes_of(&(0..self.end()))
     }

@@ -29,7 +29,7 @@ use crate::ImageError;
 use crate::map;
 use floatgate_host::open::{open_file, read_pipe};
 
-/// True for a pipe, which is read once and from its beginning on: `/dev/stdin` behind one, or what a shell makes of `<(COMMAND)`.
+/// True for a pipe, which can be read only once and in order: `/dev/stdin` of a pipeline, or a shell's `<(COMMAND)`.
 #[must_use]
 pub fn is_stream(path: &Path) -> bool {
     floatgate_host::open::is_pipe(path)
@@ -42,10 +42,11 @@ fn spooled(stream: &mut dyn std::io::Read) -> Result<File, ImageError> {
     Ok(file)
 }
 
-/// Codes of a dump with OOB, where they are known, and sizes that the user stated.
+/// Codes of a dump with OOB, if known, and sizes that the user states.
 type StatedLayout<'k> = (Option<&'k Protection>, FlashSizes);
 
-/// The bytes of a file in which images were found, and these as they are found when all eraseblocks are in their places.
+/// Bytes of a file with images after shifted eraseblocks were moved to their positions, and the images found in these
+/// bytes.
 fn spliced(
     file: Arc<File>,
     found: Vec<ImageLocation>,
@@ -70,19 +71,19 @@ fn tree_at(store: &dyn Store, at: u64) -> Option<map::Readable> {
 }
 
 impl Image {
-    /// Opens a file and looks for images in it. A NAND dump with OOB is corrected into a temporary file first.
+    /// Opens a file and searches it for images. A NAND dump with OOB is corrected into a temporary file first.
     ///
     /// # Errors
-    /// The file cannot be read; nothing known is in it.
+    /// The file cannot be read, or contains no known image.
     pub fn open(path: &Path, access: Access) -> Result<Self, ImageError> {
         Self::open_sized(path, access, FlashSizes::default())
     }
 
-    /// As [`open`](Self::open), of flash whose sizes were stated: of PEBs or eraseblocks, which a small image may not tell, or of the pages
-    /// of a dump with OOB.
+    /// Opens a file of flash with stated sizes: of PEBs or eraseblocks, which cannot always be found in a small image, or of the pages of a
+    /// dump with OOB.
     ///
     /// # Errors
-    /// As [`open`](Self::open); what is in the file has another size.
+    /// The errors of [`open`](Self::open), and contents with other sizes.
     pub fn open_sized(path: &Path, access: Access, sizes: impl Into<FlashSizes>) -> Result<Self, ImageError> {
         let sizes = sizes.into();
         if access == Access::Read && is_stream(path) {
@@ -95,7 +96,8 @@ impl Image {
         Self::over_stated(file, access, (None, sizes))
     }
 
-    /// As [`over_stated`](Self::over_stated) for reading; where nothing of flash is found, filesystems that are only read are looked for.
+    /// Opens a file for reading like [`over_stated`](Self::over_stated). If it contains no UBI, UBIFS or JFFS2, it is searched for other
+    /// filesystems.
     fn over_readable(file: File, sizes: FlashSizes) -> Result<Self, ImageError> {
         let copy = file.try_clone().map_err(ImageError::File)?;
         let error = match Self::over_stated(copy, Access::Read, (None, sizes)) {
@@ -119,8 +121,8 @@ impl Image {
         }
     }
 
-    /// The dump in pages whose sizes its bad block markers tell, where all filesystems in its bytes are damaged and one in these pages is not: a
-    /// controller has put ECC bytes between the data.
+    /// The dump with the page sizes that its bad block markers imply, if all filesystems in its bytes are damaged, but one in these pages is
+    /// intact. A controller has then put ECC bytes between the data.
     fn in_better_pages(&self, found: &[map::Readable]) -> Result<Option<Self>, ImageError> {
         let is_good = |store: &dyn Store, found: &[map::Readable]| {
             found.iter().any(|found| map::readable::damage_at(store, found.kind, found.at).is_none())
@@ -135,7 +137,7 @@ impl Image {
         Ok(is_good(&*store, &inside).then_some(Self { found, ..image }))
     }
 
-    /// The dump in pages whose sizes its bad block markers tell, corrected; `None` if they tell none.
+    /// The corrected dump with the page sizes that its bad block markers imply; `None` if they imply no sizes.
     fn in_marked_pages(&self) -> Result<Option<(Self, PageShape)>, ImageError> {
         let Bytes::File(file) = &self.bytes else { return Ok(None) };
         if self.sizes.stated_pages().is_some() {
@@ -147,8 +149,8 @@ impl Image {
         Ok(Some((corrected, pages)))
     }
 
-    /// The bytes of a file in which nothing of flash was found: without the OOB, where its pages were stated, or where a filesystem is whole only
-    /// so.
+    /// Bytes of a file without UBI, UBIFS or JFFS2. The OOB is removed if the user states page sizes, or if a filesystem is intact only without
+    /// it.
     fn bytes_of(file: File, error: &ImageError, sizes: FlashSizes) -> Result<Self, ImageError> {
         let file = Arc::new(file);
         match Self::pages_around(&file, error, &sizes)? {
@@ -173,10 +175,10 @@ impl Image {
         }
     }
 
-    /// Opens what comes out of a pipe, for reading. It is kept in a temporary file.
+    /// Opens the data of a pipe for reading. The data is stored in a temporary file.
     ///
     /// # Errors
-    /// As [`open_sized`](Self::open_sized); the temporary file has no room.
+    /// The errors of [`open_sized`](Self::open_sized), and no space for the temporary file.
     pub fn from_stream(
         stream: &mut dyn std::io::Read,
         sizes: impl Into<FlashSizes>,
@@ -184,7 +186,7 @@ impl Image {
         Self::over_readable(spooled(stream)?, sizes.into())
     }
 
-    /// Opens a file for reading whatever is in it: where nothing is found it has no images, but its bytes.
+    /// Opens a file for reading, even if it contains no known image. Its bytes can then be read, but it has no images.
     ///
     /// # Errors
     /// The file cannot be read, or is empty.
@@ -198,10 +200,10 @@ impl Image {
         Self::over_any(file, sizes.into())
     }
 
-    /// As [`open_any`](Self::open_any), of what comes out of a pipe.
+    /// Opens the data of a pipe like [`open_any`](Self::open_any).
     ///
     /// # Errors
-    /// As [`open_any`](Self::open_any); the temporary file has no room.
+    /// The errors of [`open_any`](Self::open_any), and no space for the temporary file.
     pub fn any_from_stream(
         stream: &mut dyn std::io::Read,
         sizes: impl Into<FlashSizes>,
@@ -209,7 +211,7 @@ impl Image {
         Self::over_any(spooled(stream)?, sizes.into())
     }
 
-    /// As [`open_any`](Self::open_any), of a file that is open.
+    /// Searches an open file like [`open_any`](Self::open_any).
     pub(crate) fn over_any(file: File, sizes: FlashSizes) -> Result<Self, ImageError> {
         let copy = file.try_clone().map_err(ImageError::File)?;
         match Self::over_stated(copy, Access::Read, (None, sizes)) {
@@ -226,10 +228,10 @@ impl Image {
         }
     }
 
-    /// Opens a file to change what is in it, in memory: the changes are in what comes with the image.
+    /// Opens a file for changes in memory. Returns the image, and the pending changes.
     ///
     /// # Errors
-    /// As [`open_sized`](Self::open_sized).
+    /// The errors of [`open_sized`](Self::open_sized).
     pub(super) fn open_pending(
         path: &Path,
         sizes: impl Into<FlashSizes>,
@@ -252,7 +254,8 @@ impl Image {
         Ok((image, pending, oob))
     }
 
-    /// A file in which nothing of flash was found, but a filesystem that is written anew when it is changed.
+    /// Opens a file without UBI, UBIFS or JFFS2, but with a filesystem whose whole image is written again after
+    /// changes.
     fn over_changeable(file: File, error: ImageError, sizes: FlashSizes) -> Result<Self, ImageError> {
         let file = Arc::new(file);
         let image = match Self::pages_around(&file, &error, &sizes)? {
@@ -267,7 +270,7 @@ impl Image {
         Ok(Self { found, access: Access::Write, ..image })
     }
 
-    /// Pages with OOB of a file in which nothing of flash was found: those that were stated, or those in which a filesystem is whole.
+    /// Pages with OOB of a file without UBI, UBIFS or JFFS2: the stated pages, or pages in which a filesystem is intact.
     fn pages_around(
         file: &Arc<File>,
         error: &ImageError,
@@ -279,7 +282,7 @@ impl Image {
         }
     }
 
-    /// The same with keys of encrypted files, which are decrypted where they are read.
+    /// Returns the image with keys of encrypted files, which are decrypted when they are read.
     #[must_use]
     pub fn with_keys(self, keys: Keys) -> Self {
         Self { keys: Some(Arc::new(keys)), ..self }
@@ -288,18 +291,18 @@ impl Image {
     /// Looks for images in a file that is open.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn over(file: File, access: Access) -> Result<Self, ImageError> {
         Self::over_stated(file, access, (None, FlashSizes::default()))
     }
 
-    /// Opens a file that has been made of the one with this image.
+    /// Opens a file that was derived from the file of this image.
     pub(super) fn open_like(&self, path: &Path, access: Access) -> Result<Self, ImageError> {
         let file = File::options().read(true).write(access == Access::Write).open(path);
         Self::over_stated(file.map_err(ImageError::File)?, access, (self.protection.as_ref(), self.sizes))
     }
 
-    /// Opens a file of which the codes, or sizes of the flash, are known.
+    /// Opens a file whose ECC codes or flash sizes are known.
     fn over_stated(file: File, access: Access, known: StatedLayout<'_>) -> Result<Self, ImageError> {
         let (_, sizes) = known;
         let file = Arc::new(file);
@@ -324,16 +327,15 @@ impl Image {
         Self { found, bytes, splices, corrected, protection, lebs, sizes, access, room, keys }.with_room()
     }
 
-    /// Remembers where changes go that are written at once.
+    /// Enables the reservation of disk space for changes that are written immediately.
     fn with_room(self) -> Result<Self, ImageError> {
         let room = if self.access == Access::Write { HostRoom::new(&self.bytes)? } else { None };
         Ok(Self { room, ..self })
     }
 
-    /// Opens a dump in which an image begins at `offset`, in pages whose sizes follow from the distances of
-    /// its nodes. A controller that puts other bytes before or between the data makes these look shifted, or
-    /// smaller than they are. Pages as the image wants them are therefore tried first, and taken if a code
-    /// explains them.
+    /// Opens a dump with an image at `offset`, with page sizes derived from the distances of its nodes. If a controller
+    /// puts other bytes before or between the data, pages look shifted or smaller. Therefore the page sizes of the
+    /// image are tried first, and are used if a code explains them.
     fn in_found_pages(
         file: &Arc<File>,
         offset: u64,
@@ -363,8 +365,8 @@ impl Image {
         }
     }
 
-    /// Opens a dump whose pages, of stated sizes, begin with the file. Where the size of its blocks was not
-    /// stated, the size of the PEBs is taken.
+    /// Opens a dump whose pages have stated sizes and begin at the start of the file. If no block size is stated, the
+    /// size of the PEBs is used.
     fn in_stated_pages(
         file: &Arc<File>,
         (pages, has_blocks): (PageShape, bool),
@@ -402,7 +404,7 @@ impl Image {
         let mut store = store_of(&data)?;
         let detect = |store: &mut dyn Store| detect_in_pages(store, Some(pages), &sizes);
         let found = detect(&mut store)?;
-        // No repair of a dump with OOB puts bytes back that are missing.
+        // Missing bytes of a dump with OOB cannot be repaired.
         let shifted = |error| match error {
             ImageError::Shifted(why) => ImageError::NotRepairable(why),
             error => error,
@@ -426,11 +428,11 @@ impl Image {
         Self { found, bytes, splices, corrected, protection, lebs, sizes, access, room, keys }.with_room()
     }
 
-    /// The image that is meant: the one that begins at the offset, or the only one. An image that is
-    /// recognised by its nodes may begin with any of them.
+    /// The selected image: the image at the selected offset, or the only one. If an image is recognised by its nodes,
+    /// the selected offset may be the offset of any node.
     ///
     /// # Errors
-    /// There is none, or there are several.
+    /// No image, or several images without a selection.
     pub fn choose(&self, selection: &Selection) -> Result<ImageLocation, ImageError> {
         let found = match selection.offset {
             Some(offset) => {
@@ -449,7 +451,8 @@ impl Image {
         Ok(found)
     }
 
-    /// True when what is selected is in pages of a dump whose OOB no code explains: wrong bits were not corrected.
+    /// True if the selected image is in pages of a dump whose OOB no code explains, so that wrong bits were not
+    /// corrected.
     #[must_use]
     pub fn has_unknown_code(&self, selection: &Selection) -> bool {
         let is_selected = |found: &&ImageLocation| {
@@ -462,7 +465,7 @@ impl Image {
         self.found.iter().filter(is_selected).any(|found| corrected.has_unknown_code(found))
     }
 
-    /// An image of which a node begins at a byte of the file, in what looks like one with nodes before.
+    /// Image whose first node is at an offset of the file, inside a range that also has nodes before it.
     fn found_at(&self, offset: u64) -> Result<ImageLocation, ImageError> {
         let pages = self.corrected.as_ref().map(|corrected| corrected.pages);
         let at = self.corrected.as_ref().map_or(Some(offset), |corrected| corrected.data_byte(offset));
@@ -483,11 +486,11 @@ impl Image {
         format!("{} at byte {offset} ({offset:#x}), {size}", found.format().kind())
     }
 
-    /// Mounts the filesystem that is meant.
+    /// Mounts the selected filesystem.
     ///
     /// # Errors
-    /// Several images or volumes and none chosen; a device or a filesystem that is damaged; one that needs recovery, unless
-    /// `recover` allows it or nothing is to be written.
+    /// Several images or volumes without a selection; a damaged device or filesystem; a filesystem that needs recovery,
+    /// unless `recover` allows it or the mount is read-only.
     pub fn mount(
         &self,
         selection: &Selection,
@@ -505,17 +508,16 @@ impl Image {
         })
     }
 
-    /// Losses that no checksum shows when files of the filesystem that is meant are read: in pages of a dump that the ECC could not correct, or
-    /// in LEBs.
+    /// Losses that no checksum shows when files of the selected filesystem are read: in uncorrectable pages of a dump, or in LEBs.
     ///
     /// # Errors
-    /// As [`mount`](Self::mount).
+    /// The errors of [`mount`](Self::mount).
     pub fn unverified_losses(&self, selection: &Selection) -> Result<Vec<Loss>, ImageError> {
         let found = self.choose(selection)?;
         found.format().unverified_losses(Chosen { image: self, found: &found, selection })
     }
 
-    /// Those sizes of eraseblocks with which an image is found where it is.
+    /// Eraseblock sizes with which an image is found at its offset.
     fn possible_sizes(&self, sizes: &[u32], found: &ImageLocation) -> Result<Vec<u32>, ImageError> {
         let mut store = self.store()?;
         let mut is_possible = |size: &u32| {
@@ -526,19 +528,19 @@ impl Image {
     }
 
     /// Sizes between which the selected volume can grow with its image: a bare UBIFS at the end of a file, or a volume of a UBI device. A JFFS2
-    /// grows over erased flash and at the end of a file, and where it is to `recover` over what may have overwritten it.
+    /// grows over erased flash and at the end of a file; with `recover`, also over data that may have overwritten it.
     ///
     /// # Errors
-    /// As [`volume`](Self::volume); no filesystem.
+    /// The errors of [`volume`](Self::volume), and a volume without a filesystem.
     pub fn growth(&self, selection: &Selection, recover: bool) -> Result<Option<Growth>, ImageError> {
         let found = self.choose(selection)?;
         found.format().growth(Chosen { image: self, found: &found, selection }, recover)
     }
 
-    /// The volume that is meant: of a UBI device the only one, or the one that was named.
+    /// The selected volume: of a UBI device, the only volume or the named one.
     ///
     /// # Errors
-    /// As [`mount`](Self::mount).
+    /// The errors of [`mount`](Self::mount).
     pub fn volume(&self, selection: &Selection) -> Result<Box<dyn Volume>, ImageError> {
         let found = self.choose(selection)?;
         found.format().volume(Chosen { image: self, found: &found, selection })
@@ -547,13 +549,14 @@ impl Image {
     /// Names of the other volumes of the UBI device in which the selected filesystem is.
     ///
     /// # Errors
-    /// As [`volume`](Self::volume).
+    /// The errors of [`volume`](Self::volume).
     pub fn other_volumes(&self, selection: &Selection) -> Result<Vec<String>, ImageError> {
         let found = self.choose(selection)?;
         found.format().other_volumes(Chosen { image: self, found: &found, selection })
     }
 
-    /// Writes what the ECC has corrected into the dump it comes from, which was opened for writing; the number of pages.
+    /// Writes the corrections of the ECC into the original dump, which must be open for writing. Returns the number of
+    /// pages.
     ///
     /// # Errors
     /// The file cannot be read or written.

@@ -86,7 +86,7 @@ pub fn repair(path: &Path, out: &Path, selection: &Selection) -> Result<RepairRe
     Ok(report)
 }
 
-/// As [`repair`], into an output that is not complete yet.
+/// Writes the repaired image of [`repair`] into an output that is completed later.
 fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<RepairReport, ImageError> {
     let out = output.temporary();
     let _lock = Lock::new(path, false)?;

@@ -201,10 +201,11 @@ pub fn run(
     run_with(library, config, options, &flash, progress)
 }
 
-/// As [`run`], for flash whose life is known: the life of the whole partition, of which `config` is a sample.
+/// Lives of chips of a setup, for flash whose life is known. `flash` is the life of the whole partition, of which
+/// `config` is a sample.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub(crate) fn run_with(
     library: &Library,
     config: &Config,

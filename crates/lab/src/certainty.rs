@@ -1,6 +1,6 @@
 //! The least certain value on which a result depends.
 //!
-//! Whether a result depends on a value is tested: the value is changed, and the result is computed again.
+//! To test whether a result depends on a value, the value is changed and the result is computed again.
 
 use floatgate_config::{About, Config, ConfigError, Kind, Library, Node, Override, Part, Setup, Value};
 use serde::{Deserialize, Serialize};

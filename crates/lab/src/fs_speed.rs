@@ -84,7 +84,7 @@ pub fn run(rig: Rig, config: &Config, kind: machine::FilesystemKind, asked: u64)
 /// Runs one operation on a new filesystem. Returns its measurement, its start, and the activity of every resource.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub fn trace(
     rig: Rig,
     config: &Config,
@@ -128,7 +128,7 @@ pub fn trace(
 /// Creates a new filesystem that fills the flash.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub(crate) fn empty(rig: Rig, config: &Config, kind: machine::FilesystemKind) -> Result<Vfs, Error> {
     Bench::new(rig, config, kind).map(|(_, fs)| fs)
 }

@@ -188,10 +188,10 @@ pub fn title(config: &Config) -> String {
     }
 }
 
-/// As [`measure`], with advice: every single change that chip and controller support is tried.
+/// Measures a setup like [`measure`], and adds advice: it tries every single change that chip and controller support.
 ///
 /// # Errors
-/// As [`measure`]. Changes that are impossible are left out.
+/// The errors of [`measure`]. Impossible changes are left out without an error.
 pub fn measure_with_advice(
     library: &Library,
     setup: &Setup,

@@ -92,10 +92,10 @@ impl Uncertainty {
         Self::with_heads(library, &Heads::default(), config)
     }
 
-    /// As [`Self::of`], with a cache of the heads of files.
+    /// Uncertainty like [`Self::of`], with a cache of the heads of files.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// The errors of [`Self::of`].
     pub fn with_heads(library: &Library, heads: &Heads, config: &Config) -> Result<Self, ConfigError> {
         let [read, program, erase] = array_times(&config.chip()?);
         let program_spread = if config.chip_kind()?.is_nand() { NAND_PROGRAM } else { NOR_PROGRAM };

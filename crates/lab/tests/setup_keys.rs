@@ -323,7 +323,7 @@ impl Sources {
         let values: Vec<String> =
             found.members.iter().map(|m| format!("`{}`: {}", name(m), m.doc.trim_end_matches('.'))).collect();
         let tag =
-            quoted(&found.attributes, "tag = \"").map_or_else(String::new, |tag| format!(" by `{tag}`"));
+            quoted(&found.attributes, "tag = \"").map_or_else(String::new, |tag| format!(" the {tag}s:"));
         format!(" One of{tag} {}.", values.join("; "))
     }
 
@@ -400,10 +400,10 @@ const HEAD: &str = "# Keys of setups, parts, controllers and hosts
 
 A setup is a TOML file; `floatgate list NAME` prints one to start from. `chip`, `controller` and `host` name a file of `parts/`,
 `controllers/` and `hosts/` in `crates/config/data/`, or are tables with `base = \"NAME\"` and the keys that differ. `--set KEY=VALUE` overrides any key.
-The file of a part of your own names at its top what it is based on: `base = \"w25n01gv\"`, `name = \"MINE\"`, `chip.timing.t_prog_us.typ = 400`. Every command takes
-that file in the place of a part, and commands that need a board run it on the board of the catalogue that fits it best.
+A part file of your own begins with the part that it is based on and with its name; the keys that differ follow: `base = \"w25n01gv\"`, `name = \"MINE\"`,
+`chip.timing.t_prog_us.typ = 400`. Every command accepts the path of such a file as a part. Commands that need a board use the best matching board of the catalogue.
 A plain number has the unit of its key; a text may name another: `\"80 MHz\"`, `\"3.5 ms\"`, `\"64 KiB\"`.
-`required` means that the key has no default; it is required only where its table is given. A table whose default is
+`required` means that the key has no default; a file must contain it if it contains the key's table. A table whose default is
 `as below` has the defaults of its keys. `key[]` is a list of tables, `key.<name>` a table for
 each name.
 
@@ -417,11 +417,11 @@ This page is generated from the types that read the files: `UPDATE_GOLDEN=1 carg
 | `title` |  | empty | Title of the setup. |
 | `source` |  | empty | Source of the setup's own values. |
 | `base` |  | none | Setup that this one is based on: a name or a path. |
-| `chip` |  | required | Name of a part, or the table of a chip, with `base` and `profile` for the part it is based on. |
-| `controller` |  | none | Name of a controller, or its table, with `base` and `profile`. |
-| `host` |  | none | Name of a host, or its table, with `base` and `profile`. |
-| `use` |  | the first | Name of the partition that is used, of several. |
-| `part` |  | none | Head of a chip of one's own: `kind`, `name`, `maker`, `title`, `source`. |
+| `chip` |  | required | Name of a part, or the table of a chip. In the table, `base` names a part, and `profile` one of its profiles. |
+| `controller` |  | none | Name of a controller, or its table; `base` names a controller, and `profile` one of its profiles. |
+| `host` |  | none | Name of a host, or its table; `base` names a host, and `profile` one of its profiles. |
+| `use` |  | first partition | Name of the partition to use, if the setup has several. |
+| `part` |  | none | Description of a chip that the setup itself defines: `kind`, `name`, `maker`, `title`, `source`. |
 ";
 
 fn document() -> String {

@@ -25,7 +25,7 @@ pub enum ConcatError {
 /// Devices that differ only in size, concatenated. Addresses, including those in errors, are relative to the start of the
 /// first device.
 ///
-/// As in Linux, only one device works at a time: a call that spans two devices starts on the second when the first has
+/// Only one device works at a time, as in Linux. A call that spans two devices starts on the second when the first has
 /// finished.
 #[derive(Clone, Debug)]
 pub struct Concat<D> {

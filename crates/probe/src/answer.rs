@@ -69,7 +69,7 @@ impl Answer {
         let room = (1.0 - self.confidence - known(&self)).max(0.0);
         let sum: f64 = possible.iter().map(|(_, confidence)| rounded(*confidence)).sum();
         let share = |confidence: f64| match sum > room + 1e-9 {
-            // Rounded down, so that the sum stays below.
+            // Rounded down, so that the sum does not exceed the limit.
             true => (confidence * room / sum * 100.0).floor() / 100.0,
             false => rounded(confidence),
         };

@@ -19,7 +19,8 @@ pub fn conclusion(answers: &Answers) -> Option<String> {
         return Some(format!("Do not use this card ({kind}): {}.", answers.fake.reason));
     }
     let (read, write) = (measure(&answers.read_speed), measure(&answers.write_speed));
-    // Writes of the steady state are larger, so that they are a limit of the small ones and do not stand for them.
+    // Writes of the steady state are larger than 4 KiB. Their speed is an upper limit for the speed of small writes,
+    // but does not replace it.
     let (small, lasting) = (measure(&answers.small_writes), measure(&answers.steady_state));
     let slowest = small.into_iter().chain(lasting).reduce(f64::min);
     Some(match (write, slowest, read) {
@@ -110,7 +111,7 @@ mod tests {
         );
         answers.steady_state = found(Value::Measure(9.0), "MB/s");
         assert!(conclusion(&answers).is_some_and(|text| text.contains("only writes of 4 KiB show")));
-        // Large writes at random are fast, and small ones are not.
+        // Large random writes are fast, and small ones are slow.
         answers.small_writes = found(Value::Measure(2.81), "MB/s");
         assert!(
             conclusion(&answers).is_some_and(|text| text.contains("slow at small scattered writes, 2.81"))

@@ -56,7 +56,7 @@ impl Log {
     /// Parses a result and ignores messages before it. `None` if it is not a result of fio.
     pub fn parse(text: &str) -> Option<Self> {
         let start = text.find('{')?;
-        // Warnings may stand behind the result, too: only its first value is read.
+        // Warnings may also follow the result, so only the first JSON value is read.
         let result: Json = serde_json::Deserializer::from_str(text.get(start..)?).into_iter().next()?.ok()?;
         let global = &result["global options"];
         let jobs = result["jobs"].as_array().filter(|_| result["fio version"].is_string())?;

@@ -54,7 +54,7 @@ enum Table {
 impl Log {
     /// Parses a log and ignores other lines. `None` if it has no table of flashbench.
     pub fn parse(text: &str) -> Option<Self> {
-        // A shell's command line may go on in the next line.
+        // A command line of a shell may continue in the next line.
         let text = &text.replace("\\\r\n", " ").replace("\\\n", " ");
         let mut log = Self::default();
         let mut table = Table::Unknown;
@@ -70,7 +70,7 @@ impl Log {
             }
         }
         log.fat.retain(|table| !table.is_empty());
-        // A card that fails leaves headings without rows.
+        // The log of a failing card has headings without rows.
         let has_table = log != Self { devices: log.devices.clone(), ..Self::default() };
         (has_table || has_headings(text)).then_some(log)
     }
@@ -200,7 +200,7 @@ impl Log {
             None if self.borders.is_empty() => Answer::unknown("B", 0.0, "the log has no alignment table"),
             None => invisible(&rows, &periods, &fit),
             Some((period, confidence)) => {
-                // Where a smaller alignment shows a part of the step, all of it shows from the next one on.
+                // If a smaller alignment shows only a part of the step, the next larger alignment shows the whole step.
                 let larger = fit
                     .periods
                     .iter()
@@ -227,7 +227,7 @@ impl Log {
     }
 
     fn write_speed(&self) -> Answer {
-        // Longer writes pay for closing what was open before.
+        // Longer writes are left out, because their time includes closing the units that were open before.
         let rows = self.linear.get(&1).into_iter().flat_map(|speeds| speeds.range(128 << 10..=1 << 20));
         let mut speeds: Vec<f64> = rows.map(|(_, speed)| *speed).collect();
         if speeds.is_empty() {
@@ -388,7 +388,8 @@ fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, in_order: Option<&BTreeM
     let Some(((most, last), others)) = tables.split_last() else {
         return Answer::unknown("AUs", 0.0, "the log has no round-robin writes to eraseblocks");
     };
-    // A table that somebody interrupted lacks its short writes, which are slower than long ones.
+    // An interrupted table lacks its short writes, which are slower than long ones. Only sizes that all tables contain
+    // are compared.
     let sizes: Vec<u64> = last
         .range(OPEN_ROWS)
         .map(|(size, _)| *size)

@@ -145,7 +145,7 @@ fn latencies(samples: &Samples) -> Picture {
         let of = samples.all.iter().filter(|sample| sample.kind == kind && sample.ns > 0);
         let mut times: Vec<u64> = of.map(|sample| sample.ns).collect();
         times.sort_unstable();
-        // The longest ones are rare, and matter.
+        // The longest times are rare and important, so the points become denser towards them.
         let rank = |step: usize| 1.0 - 0.5_f64.powf(step as f64 / 4.0);
         let all = times.len();
         let point = |step: usize| {

@@ -348,7 +348,8 @@ pub fn folder_of(device: &Path) -> Option<PathBuf> {
     folder_below(&Path::new("/sys/dev/block").join(number).canonicalize().ok()?)
 }
 
-/// As [`folder_of`], from the sysfs folder of the block device; the folder of a partition is inside its device's.
+/// Folder with the registers, from the sysfs folder of the block device or partition. The folder of a partition is
+/// inside the folder of its device.
 fn folder_below(block: &Path) -> Option<PathBuf> {
     let folders = [block.join("device"), block.parent()?.join("device")];
     folders.into_iter().find(|folder| folder.join("cid").exists())
@@ -401,14 +402,15 @@ impl Registers {
     /// Contradictions between the registers and the measurement, one sentence each.
     pub fn disagreements(&self, claimed: u64, answers: &Answers) -> Vec<String> {
         let mut found = Vec::new();
-        // A partition is smaller than its card.
+        // A larger stated capacity is no contradiction: the device may be a partition of the card.
         if let Some(stated) = self.capacity_bytes.filter(|stated| *stated < claimed) {
             found.push(format!("the registers state {}, the device has {}", size(stated), size(claimed)));
         }
         let status = self.status.unwrap_or_default();
         let stated: Vec<u64> =
             [status.au_bytes, status.uhs_au_bytes, status.video_au_bytes].into_iter().flatten().collect();
-        // An allocation unit of the register is a whole number of those of the card: classes are measured in it.
+        // The stated allocation unit must be a multiple of the card's real one, because speed classes are measured in
+        // stated units.
         if let (Some(measured), Some(most)) = (answers.erase_block.count(), stated.iter().max())
             && !most.is_multiple_of(measured)
         {
@@ -445,7 +447,7 @@ impl Files {
         let ext_csd = ext_csd.map(|bytes| sd::ExtCsd::parse(&bytes));
         let cid = self.cid.as_deref().map(|text| bytes("cid", text)).transpose()?;
         let cid = cid.map(|bytes| sd::Cid::parse(&bytes, kind.of_media()));
-        // It says in which of two spans the year lies.
+        // The revision in EXT_CSD determines which of two possible years is meant.
         let cid = cid.map(|cid| ext_csd.map_or(cid, |ext_csd| cid.of_revision(ext_csd.revision)));
         let of_ext_csd = ext_csd.map(|ext_csd| u64::from(ext_csd.sectors) * 512);
         Ok(Registers {

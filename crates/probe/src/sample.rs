@@ -20,7 +20,7 @@ pub enum Test {
     Again,
     /// Reads before, on and after the position `about`.
     Border,
-    /// As `Border`, at multiples of lengths below usual allocation units.
+    /// Reads before, on and after the position `about`, which is a multiple of a length below usual allocation units.
     SmallBorder,
     /// Adjacent reads without gaps; `about` is the end of each.
     Scan,
@@ -28,11 +28,11 @@ pub enum Test {
     Bisect,
     /// Small reads before, on and after the position `about`.
     Page,
-    /// As `Page`, in a range that the probe wrote.
+    /// Small reads before, on and after the position `about`, in a range that the probe wrote.
     PageWritten,
     /// The sector before the position `about`, and the one after it.
     PagePair,
-    /// As `PagePair`, in a range that the probe wrote.
+    /// The sector before the position `about` and the one after it, in a range that the probe wrote.
     PagePairWritten,
     /// Long reads in order.
     Throughput,
@@ -69,7 +69,8 @@ pub enum Test {
     OpenLinear,
     /// `about` allocation units written round robin, each in random order.
     OpenRandom,
-    /// As `OpenLinear`, with one more unit than can be open, which is allocation unit `about`.
+    /// Allocation units written like in `OpenLinear`, one more than can be open; the additional one is allocation unit
+    /// `about`.
     Fat,
     /// Allocation unit `about` written in order.
     FatSpeed,
@@ -77,7 +78,7 @@ pub enum Test {
     Random,
     /// Whole allocation units, or parts of a large one, written in order; `about` is the number of the unit.
     RecordUnit,
-    /// As `RecordUnit`, but every second record unit is skipped.
+    /// Allocation units written in order, without every second record unit.
     Fragmented,
     /// Small random reads in the range that the probe wrote in order.
     AppRead,

@@ -36,7 +36,7 @@ pub fn probe_simulated<D: BlockDevice, E>(
     }
     let timed = probe.into_samples();
     samples.cost += timed.cost;
-    // The contents of a card that stores none are no evidence.
+    // This card stores no data, so its test for stable data shows nothing.
     samples.all.extend(timed.all.into_iter().filter(|sample| sample.test != Test::Again));
     Ok((samples, trouble))
 }

@@ -99,7 +99,8 @@ impl CardState {
 /// Size of a sequential fill request, sectors.
 const FILL_SECTORS: u64 = 2048;
 
-/// Maximum number of overwrite requests, and number of overwrite requests that take as long as one fill request.
+/// Maximum number of overwrite requests, and number of overwrite requests per step of the progress bar, which take as
+/// long as a fill request.
 const OVERWRITES_MAX: u64 = 1 << 22;
 const OVERWRITES_OF_STEP: u64 = 64;
 
@@ -166,8 +167,8 @@ impl StandIn {
         Self::at_least(spec, state, STAND_IN_BYTES)
     }
 
-    /// The stand-in for a card on which a test writes `test_bytes`. A test that writes more finds a larger share of free blocks. Without an SLC cache, whose data are only nearly as spare
-    /// space is, it may be smaller than the one for traces.
+    /// The stand-in for a card on which a test writes `test_bytes`. A test that writes more finds a larger share of free blocks. A card without an
+    /// SLC cache may have a smaller stand-in than for traces, because data in a cache behaves only approximately like spare space.
     pub fn for_tests(spec: &CardSpec, state: CardState, test_bytes: u64) -> Self {
         if spec.slc.blocks > 0 {
             return Self::of(spec, state);

@@ -597,7 +597,7 @@ pub fn make(rig: Rig, layers: &Layers) -> Result<Box<dyn OnDevice<Box<dyn Device
 /// Creates a filesystem on a device, as [`make`]. `chip` is the name of the chip for messages.
 ///
 /// # Errors
-/// As [`make`].
+/// The errors of [`make`].
 pub fn make_on<D: BaseDevice>(
     chip: &str,
     device: D,

@@ -280,7 +280,7 @@ impl<S: Store> Mtd for StoreFlash<S> {
         Ok(Done::clean(at))
     }
 
-    /// As [`Mtd::write`], in units of sub-pages.
+    /// Writes like [`Mtd::write`], in units of sub-pages.
     fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
         check_range(now, addr, data.len() as u64, self.geometry.size_bytes)?;
         check_aligned(now, addr, data.len() as u64, self.geometry.sub_page_bytes)?;
@@ -314,7 +314,8 @@ impl<S: Store> Mtd for StoreFlash<S> {
         Ok((self.bad.contains(&self.block_of(addr)), now))
     }
 
-    /// As [`Mtd::mark_bad`]; the mark is not stored, because an image has no place for it. NOR has no bad blocks.
+    /// Marks a block as bad ([`Mtd::mark_bad`]). The mark is not stored, because an image has no place for it. NOR has
+    /// no bad blocks.
     fn mark_bad(&mut self, now: Instant, addr: u64) -> Result<Done, Error> {
         check_range(now, addr, 1, self.geometry.size_bytes)?;
         if self.geometry.kind == FlashKind::Nor {

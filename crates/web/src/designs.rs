@@ -1,4 +1,4 @@
-//! Designs: what `floatgate speed` does, on setups of the catalogue or of the page's text.
+//! Requests on designs: `floatgate speed` for setups of the catalogue or in the page's text field.
 
 use crate::{Answer, Failure, TextRange, json};
 use floatgate_config::corner::Corner;
@@ -17,15 +17,15 @@ use std::sync::OnceLock;
 /// Name of the page's text in messages.
 const TEXT: &str = "setup.toml";
 
-/// A design of the page.
+/// A design that the page sends.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Design {
     /// Text of a setup.
     text: String,
-    /// Changes, as `--set` takes them.
+    /// Overrides in the form of `--set`.
     #[serde(default)]
     sets: Vec<String>,
-    /// Kind of the filesystem that is tested; the bare flash without one.
+    /// Kind of the filesystem to test; `None` to test the bare flash.
     #[serde(default)]
     fs: Option<FilesystemKind>,
 }
@@ -34,15 +34,16 @@ pub(crate) struct Design {
 #[derive(Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub(crate) enum Request {
-    /// Names of the catalogue, for lists to choose from.
+    /// Returns the names of the catalogue, for lists in the page.
     Catalogue {},
-    /// Text of a setup of the catalogue.
+    /// Returns the text of a setup in the catalogue.
     Text { name: String },
-    /// Speed of a design; with `advice` every single change that chip and controller allow is tried.
+    /// Returns the speed of a design; with `advice`, also the effect of every single change that chip and controller
+    /// support.
     Speed { design: Design, advice: bool },
-    /// Speed of a design with each value of a key, as `--sweep` takes them.
+    /// Returns the speed of a design for each value of a key; `sweep` has the form of `--sweep`.
     Sweep { design: Design, sweep: String },
-    /// One operation, recorded.
+    /// Returns the record of one operation.
     Trace { design: Design, operation: String },
 }
 
@@ -112,7 +113,7 @@ pub(crate) fn answer(request: Request) -> Answer {
     }
 }
 
-/// Names to choose from.
+/// Names in the catalogue.
 #[derive(Serialize)]
 struct Catalogue {
     setups: Vec<SetupRow>,
@@ -121,7 +122,7 @@ struct Catalogue {
     hosts: Vec<Named>,
     /// Operations that can be traced.
     operations: Vec<&'static str>,
-    /// Phases of a breakdown, with their meaning and colour.
+    /// Phases of a time breakdown, with their meanings and colours.
     phases: Vec<PhaseRow>,
 }
 
@@ -168,7 +169,7 @@ fn catalogue() -> Answer {
 struct Speed {
     title: String,
     chip: String,
-    /// Reads and writes in words.
+    /// Description of reads and writes for users.
     read: String,
     write: String,
     /// Remarks on the link.
@@ -177,7 +178,7 @@ struct Speed {
     eraseblock_bytes: u32,
     tests: Vec<Tested>,
     advice: Vec<Advice>,
-    /// Modes and interfaces that the chip has.
+    /// Modes and interfaces that the chip supports.
     modes: Vec<String>,
 }
 
@@ -226,7 +227,7 @@ fn speed(design: &Design, advice: bool) -> Answer {
     })
 }
 
-/// A row of a sweep: the figures of a value, or why it is refused.
+/// A row of a sweep: the figures for a value, or the reason why it is refused.
 #[derive(Serialize)]
 struct SweepRow {
     value: String,
@@ -276,7 +277,7 @@ fn traced(design: &Design, operation: &str) -> Answer {
     json(&trace(library(), &config, options, operation)?)
 }
 
-/// Colour of a phase, as the pictures have it.
+/// Colour of a phase in pictures.
 fn colour(phase: Phase) -> String {
     let [red, green, blue] = plot::ink(phase).rgb;
     format!("#{red:02x}{green:02x}{blue:02x}")

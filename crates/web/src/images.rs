@@ -1,4 +1,4 @@
-//! Dumps: what `floatgate image` does, on files that the user has chosen.
+//! Requests on dumps: `floatgate image` for files that the user has chosen.
 
 use crate::{Answer, Failure, Page, json};
 use floatgate_files::File;
@@ -22,10 +22,10 @@ use std::cell::{Cell, RefCell};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file in an image that one read returns.
+/// Size of the pieces in which a file of an image is read, bytes.
 const PIECE: usize = 256 << 10;
 
-/// Bytes between two messages of progress.
+/// Number of bytes between two progress messages.
 const PROGRESS: u64 = 1 << 20;
 
 /// Maximum total size of the files in an archive, holes included, in bytes. Larger archives do not fit into the memory of a browser.
@@ -81,27 +81,28 @@ pub(crate) enum Archive {
 #[derive(Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub(crate) enum Request {
-    /// Gives a chosen file a name.
+    /// Assigns a path to a file that the user has chosen.
     Open { path: PathBuf, blob: u32, len: u64 },
-    /// Forgets a file.
+    /// Removes the path of a file.
     Close { path: PathBuf },
-    /// As `image map`.
+    /// Result of `floatgate image map`.
     Map { of: Selected },
-    /// As `image info`.
+    /// Result of `floatgate image info`.
     Info { of: Selected },
-    /// As `image ls`.
+    /// Result of `floatgate image ls`.
     Ls { of: Selected, folder: String },
-    /// The first bytes of a file in the image, or all of them.
+    /// Contents of a file in the image: at most `most` bytes from its beginning.
     Cat { of: Selected, file: String, most: Option<u64> },
-    /// As `image check`.
+    /// Result of `floatgate image check`.
     Check { of: Selected },
-    /// As `image extract`. With `part`, the files of that part of the map.
+    /// Writes an archive of the files, like `floatgate image extract`; with `part`, of the files of that part of the
+    /// map.
     Extract { of: Selected, archive: Archive, out: PathBuf, part: Option<usize> },
-    /// As `image check --repair`.
+    /// Writes a repaired image, like `floatgate image check --repair`.
     Repair { of: Selected, out: PathBuf },
-    /// Bytes of a part of the map.
+    /// Returns a range of the dump, such as a part of the map.
     Part { of: Selected, offset: u64, len: u64 },
-    /// The bytes of a file that was written.
+    /// Returns the contents of a file that an earlier request has written.
     File { path: PathBuf },
 }
 
@@ -111,7 +112,7 @@ struct Opened {
     of: Selected,
     /// The dump, opened by [`Image::open_sized`], which fails if no image is found.
     image: Option<Image>,
-    /// The dump, opened by [`Image::open_any`], also if it contains no image.
+    /// The dump, opened by [`Image::open_any`], which also succeeds if it contains no image.
     any: Option<Image>,
     fs: Option<ImageFs>,
 }
@@ -178,7 +179,7 @@ struct Refused {
 #[derive(Serialize)]
 struct Reported<'r, R> {
     status: u8,
-    /// The report for people, where the library has one.
+    /// Text of the report for users; `None` if the library has no such text.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     report: &'r R,
@@ -280,7 +281,7 @@ pub(crate) fn bytes_of(path: &str) -> Vec<u8> {
     bytes
 }
 
-/// A failure at a path in the image.
+/// Converts an error at a path in the image to a failure.
 fn at_path(path: &str) -> impl FnOnce(floatgate_stack::fs::Error) -> Failure + '_ {
     move |error| {
         let failure = Failure::from(ImageError::from(error));
@@ -303,7 +304,7 @@ fn ls(fs: &mut ImageFs, folder: &str) -> Answer {
     json(&Rows { rows, refused: listing.refused.iter().map(refused).collect() })
 }
 
-/// Hands the bytes of a file to the page; its size is the answer.
+/// Passes the contents of a file to the page, and answers with its size.
 fn cat(fs: &mut ImageFs, file: &str, most: Option<u64>, page: &mut dyn Page) -> Answer {
     let failed = || at_path(file);
     let inode = fs.resolve(&bytes_of(file)).map_err(failed())?;
@@ -325,7 +326,7 @@ fn cat(fs: &mut ImageFs, file: &str, most: Option<u64>, page: &mut dyn Page) -> 
 
 /// Origin of the files of an archive.
 enum Origin {
-    /// One image, as the options select it in the dump.
+    /// One image, which the options select in the dump.
     Image(Image),
     /// A part of a map, whose format has a reader.
     Part(Image, usize),

@@ -1,13 +1,14 @@
-//! floatgate in a web page.
+//! floatgate as a WebAssembly module for a web page.
 //!
 //! A worker of the page (`web/worker.js`) sends requests as JSON and gets answers as JSON:
 //!
-//! - `page`: the functions that WebAssembly exports to the worker and imports from it, over memory that both see.
-//! - [`answer`]: a request becomes an answer.
+//! - `page`: functions that the module exports to the worker or imports from it; both access the same memory.
+//! - [`answer`]: processes a request.
 //! - `images`: dumps are opened, listed, checked, extracted and repaired by `floatgate-image`.
 //! - `designs`: setups of `floatgate-config` are measured by `floatgate-lab`.
 //!
-//! There is no logic here: the answers are those of the command with `--json`, without its envelope. docs/web.md has the requests.
+//! This crate contains no logic of its own. The answers are the JSON output of the commands, without its envelope. docs/web.md
+//! lists the requests.
 
 #[cfg(feature = "designs")]
 mod designs;
@@ -21,19 +22,19 @@ use floatgate_mtd::advice::Help;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Side of the page: takes bytes that are no JSON, and shows progress.
+/// Interface to the page, for data that is not JSON, and for progress.
 pub trait Page {
-    /// Takes the next bytes of a file.
+    /// Appends bytes to the file that is passed to the page.
     fn bytes(&mut self, bytes: &[u8]);
 
-    /// Takes a range of a blob of the page as the next bytes of a file.
+    /// Appends a range of one of the page's blobs to the file that is passed to the page.
     fn blob(&mut self, blob: u32, offset: u64, len: u64);
 
-    /// Shows the number of bytes that are done.
+    /// Reports the number of processed bytes.
     fn progress(&mut self, bytes: u64);
 }
 
-/// A request of the page.
+/// A request from the page.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Request {
@@ -50,20 +51,20 @@ struct Failure {
     message: String,
     /// Advice to the user.
     help: Option<String>,
-    /// Place in the text of a setup.
+    /// Position in the text of a setup.
     place: Option<TextRange>,
 }
 
-/// Place of an error in the text of a setup, in UTF-16 code units as a page counts them.
+/// Position of an error in the text of a setup. Columns are UTF-16 code units, like in JavaScript.
 #[derive(Debug, Serialize)]
 struct TextRange {
     /// Name of the text.
     file: String,
     /// Line, from 1.
     line: usize,
-    /// First unit that is marked.
+    /// First marked code unit.
     start: usize,
-    /// First unit behind the mark.
+    /// First code unit after the mark.
     end: usize,
 }
 

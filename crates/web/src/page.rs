@@ -1,8 +1,8 @@
-//! The functions between the page's worker and the module.
+//! Functions between the page's worker and the module.
 //!
-//! The worker asks for room for a request ([`input`]), writes the request there, and calls [`call`]. During the call the module asks the
-//! worker for bytes of chosen files, hands bytes to it, and gives the answer at the end. All pointers lead into the module's memory and are
-//! valid during the call in which they are given.
+//! The worker requests a buffer ([`input`]), writes a request into it, and calls [`call`]. During this call the module reads chosen files
+//! through the worker, and passes file contents and the answer to it. All pointers refer to the module's memory, and are valid only during
+//! the call that passes them.
 #![allow(unsafe_code, reason = "exported names, and functions of the worker")]
 
 use crate::{Page, answer};
@@ -12,23 +12,23 @@ use std::sync::{Mutex, PoisonError};
 
 #[link(wasm_import_module = "page")]
 unsafe extern "C" {
-    /// Reads bytes of a blob to `to`; 0 when they were read.
+    /// Reads bytes of a blob to `to`. Returns 0 on success.
     safe fn blob_read(blob: u32, offset: f64, to: *mut u8, len: usize) -> u32;
-    /// Keeps bytes as a new blob; its number, or 0 when there is no room.
+    /// Stores bytes as a new blob. Returns its number, or 0 if memory is exhausted.
     safe fn blob_keep(from: *const u8, len: usize) -> u32;
-    /// Ends the use of a blob.
+    /// Releases a blob.
     safe fn blob_release(blob: u32);
-    /// Takes the next bytes of a file.
+    /// Appends bytes to the file that is passed to the page.
     safe fn file_bytes(from: *const u8, len: usize);
-    /// Takes a range of a blob as the next bytes of a file.
+    /// Appends a range of a blob to the file that is passed to the page.
     safe fn file_blob(blob: u32, offset: f64, len: f64);
-    /// Shows the bytes that are done.
+    /// Reports the number of processed bytes.
     safe fn progress(bytes: f64);
-    /// Takes the answer to a request.
+    /// Passes the answer to the worker.
     safe fn reply(from: *const u8, len: usize);
 }
 
-/// Bytes of the next request.
+/// Buffer of the next request.
 static INPUT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 /// The page's worker, through the functions that it exports to the module.
@@ -70,7 +70,7 @@ impl Page for Worker {
     }
 }
 
-/// Room for a request of `len` bytes.
+/// Returns a buffer for a request of `len` bytes.
 #[unsafe(no_mangle)]
 extern "C" fn input(len: usize) -> *mut u8 {
     set_blobs(Box::new(Worker));
@@ -80,7 +80,7 @@ extern "C" fn input(len: usize) -> *mut u8 {
     input.as_mut_ptr()
 }
 
-/// Answers the request in the room that [`input`] gave.
+/// Answers the request in the buffer of [`input`].
 #[unsafe(no_mangle)]
 extern "C" fn call() {
     let request = std::mem::take(&mut *INPUT.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,4 +1,4 @@
-//! Requests and answers as the page has them.
+//! Tests of requests and answers in the form that the page uses.
 
 use crate::{Page, answer};
 use serde_json::{Value, json};

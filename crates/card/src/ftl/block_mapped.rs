@@ -1,8 +1,8 @@
-//! Block-mapped allocation units: each is one NAND block in order, and a few are open for writing.
+//! Block-mapped allocation units. Each is one NAND block with its map units in order, and a few are open for writing.
 //!
-//! An open allocation unit has a new block beside its old one. Written in order, unit n goes to slot n; closing it copies the rest of the
-//! old block. Written in any order (random-capable), units are appended as they come; closing it copies all of them into a further
-//! block. Opening one more than the card can have open closes the one that was used least recently.
+//! An open allocation unit has an old and a new block. If it is written in order, unit n goes to slot n of the new block, and closing it
+//! copies the remaining units of the old block. If it is written in any order (random-capable), units are appended as they arrive, and
+//! closing it copies all units into a third block. If the maximum number is open, opening another one closes the least recently used one.
 
 use super::{Extent, Ftl, Source};
 use crate::nand::{Fault, Kind};
@@ -10,8 +10,8 @@ use crate::open_aus::{Class, OpenAu};
 use std::ops::Range;
 
 impl Ftl {
-    /// True when a hybrid card writes this unit into the block of its allocation unit. The request is then
-    /// too long for the log, goes on with an open allocation unit in order, or begins one with a whole unit.
+    /// True if a hybrid card writes this unit into the block of its allocation unit. The request then is too long for
+    /// the log, continues an open allocation unit in order, or begins an allocation unit with a whole unit.
     pub(super) fn is_for_au(&self, unit: u32, extent: Extent) -> bool {
         let au = self.open.au_of(unit);
         let offset = unit - self.open.units_of(au).start;
@@ -22,7 +22,7 @@ impl Ftl {
             }
     }
 
-    /// Writes a unit into the block of its allocation unit, which is opened when it is not.
+    /// Writes a unit into the block of its allocation unit. A closed allocation unit is opened first.
     pub(super) fn write_to_au(
         &mut self,
         unit: u32,
@@ -43,14 +43,14 @@ impl Ftl {
         self.nand.blocks[block as usize].next == self.nand.slots_per_block
     }
 
-    /// The entry of an allocation unit whose block takes this offset next.
+    /// Entry of an open allocation unit whose block can receive the unit at this offset next.
     fn place_in(&mut self, au: u32, offset: u32, is_pinned: bool) -> Result<usize, Fault> {
         if let Some(place) = self.open.find(au) {
             let OpenAu { block, class, .. } = self.open.open[place];
             let next = self.nand.blocks[block as usize].next;
             match class {
                 Class::Linear if next == offset => return Ok(place),
-                // Written anew from its beginning, it stays in order.
+                // An allocation unit that is rewritten from its beginning stays in order.
                 Class::Linear if offset == 0 => self.close_au(au)?,
                 Class::Linear if self.open.random > 0 => return self.make_random(au),
                 Class::Linear if next < offset => {
@@ -70,7 +70,7 @@ impl Ftl {
         self.open_au(au, offset, class)
     }
 
-    /// Opens the allocation unit that begins with a unit, to be written in order. Returns its block.
+    /// Opens the allocation unit whose first map unit is `unit`, for writes in order. Returns its block.
     pub(super) fn open_in_order(&mut self, unit: u32) -> Result<u32, Fault> {
         let place = self.place_in(self.open.au_of(unit), 0, false)?;
         self.open.writes += u64::from(self.nand.slots_per_block);
@@ -78,14 +78,15 @@ impl Ftl {
         Ok(self.open.open[place].block)
     }
 
-    /// Closes the allocation unit that holds this unit. All of it has been written in order, so that nothing is merged.
+    /// Closes the allocation unit that contains this unit. It was written completely and in order, so no merge is
+    /// necessary.
     pub(super) fn close_filled(&mut self, unit: u32) -> Result<(), Fault> {
         let Some(place) = self.open.find(self.open.au_of(unit)) else { return Ok(()) };
         let open = self.open.open.swap_remove(place);
         self.close(open.block)
     }
 
-    /// An allocation unit that was written in order until now is written in another.
+    /// Changes an open allocation unit from sequential to random order.
     fn make_random(&mut self, au: u32) -> Result<usize, Fault> {
         if let Some(other) = self.open.surplus(au, Class::Random) {
             self.close_au(other)?;
@@ -107,7 +108,8 @@ impl Ftl {
         Ok(self.open.open.len() - 1)
     }
 
-    /// Closes an open allocation unit: copies what its new block lacks, or everything when that is not in order.
+    /// Closes an open allocation unit. It copies the units that the new block lacks, or all units if the new block is
+    /// not in order.
     fn close_au(&mut self, au: u32) -> Result<(), Fault> {
         let Some(place) = self.open.find(au) else { return Ok(()) };
         let block = self.open.open[place].block;
@@ -120,14 +122,14 @@ impl Ftl {
         self.close(block)
     }
 
-    /// True when slot n of the block holds unit n, or is empty.
+    /// True if each slot n of the block contains unit n or is empty.
     fn is_block_in_order(&self, au: u32, block: u32) -> Result<bool, Fault> {
         let (spares, units) = (self.nand.spares(block)?, self.open.units_of(au));
         let written = self.nand.blocks[block as usize].next;
         Ok((0..written).all(|slot| spares.unit(slot).is_none_or(|unit| unit == units.start + slot)))
     }
 
-    /// Copies all units of an allocation unit into a new block, in order. The blocks where they were become free.
+    /// Copies all units of an allocation unit into a new block, in order. Their old blocks become free.
     pub(super) fn merge(&mut self, au: u32) -> Result<(), Fault> {
         if let Some(place) = self.open.find(au) {
             let open = self.open.open.swap_remove(place);
@@ -139,7 +141,7 @@ impl Ftl {
         self.close(block)
     }
 
-    /// Copies units of an allocation unit from where the map has them; slots of units without contents stay empty.
+    /// Copies units of an allocation unit from their mapped slots. Slots of units without contents stay empty.
     fn copy_units(&mut self, block: u32, au: u32, offsets: Range<u32>) -> Result<(), Fault> {
         let start = self.open.units_of(au).start;
         for unit in offsets.map(|offset| start + offset) {

@@ -1,4 +1,5 @@
-//! Cleaning: garbage collection, static wear levelling, refresh, and work while the host is silent.
+//! Cleaning of blocks: garbage collection, static wear levelling, refresh, and background work while the host sends no
+//! requests.
 
 use super::{Extent, Ftl, LEVELLING_ERASES, Source, Stream};
 use crate::nand::{Block, Fault, Kind, POOLS, State};
@@ -6,11 +7,11 @@ use crate::spec::{Collector, FatKind, Mapping};
 use floatgate_mtd::Instant;
 
 impl Ftl {
-    /// Cleans blocks of a stream until it has as many as it may have.
+    /// Cleans blocks of a stream until the number of its blocks is within its limit.
     pub(super) fn collect(&mut self, kind: Kind) -> Result<(), Fault> {
         let mut left = self.nand.blocks.len();
         while self.streams[kind as usize].blocks > self.streams[kind as usize].limit {
-            // So many blocks without one that became free: everything is valid.
+            // If this number of blocks was cleaned and none became free, all units are valid.
             left = left.checked_sub(1).ok_or(Fault::WornOut)?;
             if !self.clean_one(kind)? {
                 return Ok(());
@@ -19,11 +20,11 @@ impl Ftl {
         Ok(())
     }
 
-    /// The closed block of a stream to clean next.
+    /// The closed block of a stream that is cleaned next.
     pub(super) fn victim(&mut self, kind: Kind) -> Option<u32> {
         self.closed.update(&self.nand.blocks);
         let emptiest = self.closed.emptiest(kind)?;
-        // Without a block to move to, only the emptiest is sure to become free.
+        // Without a free block, only the emptiest block is certain to become free.
         let must_move = self.standby[kind.pool()].is_none();
         match kind {
             _ if must_move => Some(emptiest),
@@ -40,18 +41,19 @@ impl Ftl {
         }
     }
 
-    /// True when the valid units of a block stay in its stream as it is cleaned, false when they go to the blocks of their allocation units.
+    /// True if cleaning a block moves its valid units within the stream; false if it moves them to the blocks of their allocation units.
     pub(super) fn stays_in_stream(&self, block: &Block) -> bool {
         match block.kind {
             Kind::Fat | Kind::Discards | Kind::Enhanced => true,
             Kind::Main => self.mapping == Mapping::Page,
-            // Most of it was written again: the rest may be soon, and moving it costs less than merging its allocation units.
+            // Most of its units were rewritten. The others may be rewritten soon, and moving them costs less than merging
+            // their allocation units.
             Kind::Log => block.valid <= self.nand.slots_of(Kind::Log) / 2,
             Kind::Slc => false,
         }
     }
 
-    /// Cleans one block of a stream; false when there is none.
+    /// Cleans one block of a stream. Returns false if the stream has no closed block.
     fn clean_one(&mut self, kind: Kind) -> Result<bool, Fault> {
         match self.victim(kind) {
             Some(victim) => self.clean(victim).map(|()| true),
@@ -59,7 +61,7 @@ impl Ftl {
         }
     }
 
-    /// Writes the valid units of a closed block anew, after which it is free.
+    /// Moves the valid units of a closed block, which becomes free.
     fn clean(&mut self, block: u32) -> Result<(), Fault> {
         let kind = self.nand.blocks[block as usize].kind;
         let stays = self.stays_in_stream(&self.nand.blocks[block as usize]);
@@ -81,7 +83,8 @@ impl Ftl {
         Ok(())
     }
 
-    /// Moves a unit out of a block that is cleaned, with all others of its allocation unit where that is merged.
+    /// Moves a unit out of a block that is cleaned. If its allocation unit is merged, all units of the allocation unit
+    /// are moved.
     pub(super) fn move_unit(
         &mut self,
         kind: Kind,
@@ -96,7 +99,7 @@ impl Ftl {
         }
     }
 
-    /// Moves data that does not change into a worn block when erase counts differ too much (static wear levelling).
+    /// Moves static data into a worn block if the erase counts differ too much (static wear levelling).
     pub(super) fn level_wear(&mut self) -> Result<(), Fault> {
         self.next_levelling = self.nand.operations.erases + LEVELLING_ERASES;
         if self.static_difference == 0 {
@@ -116,7 +119,7 @@ impl Ftl {
         Ok(())
     }
 
-    /// Moves the valid units of a block, those of a stream into a block of their own.
+    /// Moves the valid units of a block. The units of a stream are moved into a new block.
     fn move_block(&mut self, block: u32) -> Result<(), Fault> {
         let kind = self.nand.blocks[block as usize].kind;
         self.program_partial_pages()?;
@@ -130,7 +133,7 @@ impl Ftl {
         self.collect_after_move()
     }
 
-    /// A stream may have one block more than it should after a block was moved into it.
+    /// Cleans the streams after a move, which may leave a stream with one block more than its limit.
     pub(super) fn collect_after_move(&mut self) -> Result<(), Fault> {
         self.collect(Kind::Discards)?;
         self.collect(Kind::Log)?;
@@ -141,7 +144,7 @@ impl Ftl {
         if self.fat.kind == FatKind::Page { self.collect(Kind::Fat) } else { Ok(()) }
     }
 
-    /// True when a block was read so often that its data must move (read disturb).
+    /// True if the data of a block must be moved because of the number of reads (read disturb).
     #[inline]
     pub(crate) fn needs_refresh(&self, block: u32) -> bool {
         let block = &self.nand.blocks[block as usize];
@@ -155,7 +158,7 @@ impl Ftl {
         self.collect_after_move()
     }
 
-    /// Works on its own until the host comes back: folds the SLC cache, prepares free blocks.
+    /// Does background work until the next request: moves data out of the SLC cache, and prepares free blocks.
     pub(crate) fn idle(&mut self, until: Instant) -> Result<(), Fault> {
         while self.now < until {
             if !self.idle_step()? {

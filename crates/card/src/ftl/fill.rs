@@ -1,11 +1,11 @@
-//! A new card is filled a block at a time.
+//! Fast fill of a new card, block by block.
 
 use super::{Extent, Ftl, Source};
 use crate::nand::{Fault, Kind};
 use crate::spec::{FatKind, Mapping};
 use std::ops::Range;
 
-/// Greatest common divisor.
+/// Greatest common divisor of two numbers.
 const fn gcd(mut one: u32, mut other: u32) -> u32 {
     while other > 0 {
         (one, other) = (other, one % other);
@@ -14,8 +14,8 @@ const fn gcd(mut one: u32, mut other: u32) -> u32 {
 }
 
 impl Ftl {
-    /// Writes units in order that were never written, as long requests of the host do, a block at once where that has the same end. What is
-    /// not whole blocks is written unit by unit.
+    /// Writes blank units in order, like long requests of the host. Whole blocks are filled at once if the result is the same; other units
+    /// are written one by one.
     pub(crate) fn fill(&mut self, units: Range<u32>) -> Result<(), Fault> {
         let slots = self.nand.slots_per_block;
         let mut unit = units.start;
@@ -33,7 +33,8 @@ impl Ftl {
         Ok(())
     }
 
-    /// Fills a block with the units from `unit` on; false when the block that takes them is begun already.
+    /// Fills a block with the units from `unit` on. Returns false if the block that would receive them already contains
+    /// data.
     fn fill_block(&mut self, unit: u32) -> Result<bool, Fault> {
         let slots = self.nand.slots_per_block;
         let block = match self.mapping {
@@ -55,8 +56,8 @@ impl Ftl {
         Ok(true)
     }
 
-    /// Number of the last units, of `units` written in order, that are to be written one by one. They leave the SLC cache and the blocks of
-    /// the stream behind it as ordinary requests do. None when blocks cannot be filled at once.
+    /// Number of units at the end of `units` that must be written one by one, so that the SLC cache and the blocks behind it are in the
+    /// same state as after ordinary requests. `None` if blocks cannot be filled at once.
     pub(crate) fn units_through_cache(&self, units: u32) -> Option<u32> {
         if !self.nand.can_fill() {
             return None;

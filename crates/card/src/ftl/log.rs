@@ -1,12 +1,12 @@
-//! The log of a hybrid card: its oldest block is cleaned a unit with each write. The log thus has room for
-//! the next block when one is full, and no request waits for more than a merge.
+//! The log of a hybrid card. Each write cleans one unit of its oldest block. Therefore a log block is free when the
+//! current one is full, and no request waits for more than one merge.
 
 use super::{Ftl, LogCleaning};
 use crate::nand::{Fault, Kind, State};
 use std::collections::BTreeSet;
 
 impl Ftl {
-    /// Cleans a unit of the log when all its blocks are in use.
+    /// Cleans a unit of the log, if all log blocks are in use.
     pub(super) fn clean_log_step(&mut self) -> Result<(), Fault> {
         let mut cleaning = match self.log_cleaning.take().filter(|cleaning| self.is_current(cleaning)) {
             Some(cleaning) => cleaning,

@@ -1,8 +1,9 @@
-//! The core of the translation layer: a map from map units to slots, blocks that are opened, filled and closed, and cleaning.
+//! Core of the flash translation layer: the map from map units to slots, the life cycle of blocks (open, full, closed, free),
+//! and cleaning.
 //!
-//! Policies only decide into which block a unit goes: `block_mapped` into the block of its allocation unit, a [`Stream`]
-//! into the one block that takes everything. Whatever its policy, a block is cleaned by writing its valid units anew, and is free when the
-//! map points to none of its slots. It is erased when it is needed.
+//! A policy decides only into which block a unit is written. `block_mapped` uses the block of the unit's allocation unit; a [`Stream`]
+//! uses its single open block for all units. Under each policy a block is cleaned by moving its valid units. It is free when the map
+//! refers to none of its slots, and is erased before its next use.
 
 mod block_mapped;
 mod clean;
@@ -19,45 +20,45 @@ use crate::spare::BlockSpares;
 use crate::spec::{CardSpec, Collector, FatKind, FatSpec, Mapping, RESERVE_BLOCKS};
 use floatgate_mtd::Instant;
 
-/// Contents of a unit on its way into a slot.
+/// Source of the contents of a unit that is written to a slot.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
     /// Bytes from the host.
     Host(&'a [u8]),
-    /// The slot to which the map points, read by the time given.
+    /// Contents of the unit's current slot, which was read at this time.
     Copy(Instant),
-    /// The same, in the register of the die into which it is programmed.
+    /// Contents of the unit's current slot, which are in the register of the target die from this time on (copy-back).
     Inside(Instant),
 }
 
 /// Length of the requests that wrote a unit of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Less than the unit: the rest was read from the NAND.
+    /// A part of the unit; the other sectors were read from the NAND.
     Part,
-    /// The whole unit, with requests that are not too long for the log.
+    /// The whole unit, by requests that are not too long for the log.
     Short,
-    /// Too long for the log.
+    /// A request that is too long for the log.
     Long,
 }
 
-/// Blocks that are filled one after the other with whatever comes.
+/// Blocks that are filled one after the other with all units of one kind.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// Block that takes the next unit.
+    /// Block that receives the next unit.
     frontier: Option<u32>,
-    /// Blocks in use, the frontier included.
+    /// Number of blocks in use, including the frontier.
     blocks: u32,
-    /// Blocks above which the oldest or emptiest is cleaned.
+    /// Number of blocks above which the oldest or emptiest block is cleaned.
     limit: u32,
 }
 
-/// Counts of map units since the card was made.
+/// Counts of map units since the card was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Units {
-    /// Units that the host wrote, or parts of them.
+    /// Units that the host wrote, completely or partly.
     pub(crate) host: u64,
-    /// Units written to slots, copies included.
+    /// Units written to slots, including copies.
     pub(crate) written: u64,
 }
 
@@ -65,35 +66,36 @@ pub(crate) struct Units {
 #[derive(Clone, Debug)]
 struct LogCleaning {
     block: u32,
-    /// Sequence number of its first page: another one means that the block was erased since.
+    /// Sequence number of its first page; a different number means that the block was erased in the meantime.
     opened: u64,
     spares: BlockSpares,
-    /// Slot to look at next.
+    /// Next slot to examine.
     next: u32,
-    /// Its units stay in the log.
+    /// True if its units are moved within the log.
     stays: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Ftl {
     pub(crate) nand: Nand,
-    /// Slot + 1 of each map unit, 0 for none: those of the host, then the bitmaps of discards.
+    /// Slot + 1 of each map unit, 0 for a unit without a slot. The host's units come first, then the bitmaps of
+    /// discards.
     map: PackedInts,
     discards: Discards,
     closed: ClosedBlocks,
-    /// Blocks of each pool in which nothing is valid.
+    /// Blocks of each pool without valid units.
     free: [Vec<u32>; POOLS],
     /// Erased block of each pool that is opened next.
     standby: [Option<u32>; POOLS],
-    /// Units of the host that are in the enhanced area: those below this number.
+    /// Number of the host's units in the enhanced area, which are its first units.
     enhanced_units: u32,
-    /// By [`Kind`].
+    /// Streams by [`Kind`].
     streams: [Stream; 6],
     open: OpenAus,
     log_cleaning: Option<LogCleaning>,
     /// Clock of the controller.
     pub(crate) now: Instant,
-    /// Ends of the programs that the buffer holds data for, a ring.
+    /// Ring buffer with the end times of the programs whose data is still in RAM.
     in_flight: Vec<Instant>,
     oldest: usize,
     mapping: Mapping,
@@ -103,16 +105,16 @@ pub(crate) struct Ftl {
     refresh_reads: u32,
     static_difference: u32,
     idle_blocks: u32,
-    /// Erases after which static wear levelling looks again.
+    /// Number of erases at which static wear levelling runs next.
     next_levelling: u64,
-    /// Free blocks are taken worn ones first: data that does not change goes there.
+    /// True while the most worn free blocks are used first, for static data.
     prefers_worn: bool,
     pub(crate) units: Units,
     /// Blocks that were moved because they had been read often.
     pub(crate) refreshes: u64,
 }
 
-/// Erases between two looks of static wear levelling.
+/// Number of erases between two runs of static wear levelling.
 const LEVELLING_ERASES: u64 = 8;
 
 impl Ftl {
@@ -154,7 +156,7 @@ impl Ftl {
         ftl
     }
 
-    /// Gives each stream its blocks; the main one of a page-mapped card takes what is left.
+    /// Sets the limit of each stream. The main stream of a page-mapped card gets all remaining blocks.
     fn set_limits(&mut self, spec: &CardSpec) {
         let fat = if self.fat.kind == FatKind::Page { self.fat.aus + self.fat.spare_blocks } else { 0 };
         let slc = if spec.slc.blocks > 0 { spec.slc.blocks + 1 } else { 0 };
@@ -179,8 +181,8 @@ impl Ftl {
         self.discards.units()
     }
 
-    /// Slots that the host's writes fill before a block must be cleaned for them: of the SLC cache, and of the stream behind it. An allocation unit that is
-    /// written past any stream is cleaned when another is opened.
+    /// Number of slots that the host can fill before a block must be cleaned: slots of the SLC cache, and of the stream behind it. An allocation unit
+    /// that is written outside of streams is cleaned when another one is opened.
     pub(crate) fn unused_slots(&self) -> u64 {
         let of = |kind: Kind| {
             let (stream, slots) = (&self.streams[kind as usize], self.nand.slots_of(kind));
@@ -201,7 +203,7 @@ impl Ftl {
             }
     }
 
-    /// Slot of a map unit, `None` when it was never written or is discarded.
+    /// Slot of a map unit; `None` if the unit was never written or was discarded.
     #[inline]
     pub(crate) fn slot(&self, unit: u32) -> Option<u32> {
         self.map.get(unit as usize).checked_sub(1)
@@ -216,7 +218,7 @@ impl Ftl {
         if inside { self.fat.kind } else { FatKind::None }
     }
 
-    /// Writes a unit of the host, and does what the card must do about it before the next.
+    /// Writes a unit of the host, and does the cleaning that is necessary before the next unit.
     #[inline]
     pub(crate) fn write(&mut self, unit: u32, data: &[u8], extent: Extent) -> Result<(), Fault> {
         self.units.host += 1;
@@ -233,7 +235,7 @@ impl Ftl {
         Ok(())
     }
 
-    /// Writes a unit past the SLC cache.
+    /// Writes a unit without using the SLC cache.
     #[inline]
     fn write_through(&mut self, unit: u32, source: Source<'_>, extent: Extent) -> Result<(), Fault> {
         match (self.fat_of(unit), self.mapping) {
@@ -310,7 +312,7 @@ impl Ftl {
         Ok(())
     }
 
-    /// The map does not point to this slot any more.
+    /// Marks a slot as invalid, because the map no longer refers to it.
     #[inline]
     fn invalidate(&mut self, slot: u32) {
         let number = self.nand.block_of(slot);
@@ -318,7 +320,7 @@ impl Ftl {
         let block = &mut self.nand.blocks[number as usize];
         block.valid -= 1;
         if is_in_ram {
-            // Its page may be programmed later than what replaces it, and must not win by that.
+            // Its page may be programmed later than the newer unit, and must not be taken as newer for that reason.
             self.nand.forget(slot);
         } else if block.state == State::Closed {
             if block.valid == 0 {
@@ -329,7 +331,7 @@ impl Ftl {
         }
     }
 
-    /// A closed block without valid slots is free.
+    /// Frees a closed block without valid slots.
     fn release(&mut self, number: u32) {
         let block = &mut self.nand.blocks[number as usize];
         block.state = State::Free;
@@ -339,7 +341,7 @@ impl Ftl {
         self.free[self.nand.pool_of(number)].push(number);
     }
 
-    /// Programs the page of a block that was gathered, when there is room in the buffer for its end.
+    /// Programs the complete page of a block. It waits until the buffer has space for the data of the running program.
     #[inline]
     fn program(&mut self, block: u32, ready: Instant, is_inside: bool) -> Result<(), Fault> {
         self.now = self.now.max(self.in_flight[self.oldest]);
@@ -356,7 +358,8 @@ impl Ftl {
         Ok(())
     }
 
-    /// A page of a block fails to program: the standby block takes over. One failure is possible until the next block is erased.
+    /// Replaces a block by the standby block after a failed page program. One failure is possible until the next block is
+    /// erased.
     fn replace(&mut self, block: u32, ready: Instant) -> Result<Instant, Fault> {
         let pool = self.nand.pool_of(block);
         let Some(standby) = self.standby[pool] else { return Ok(ready) };
@@ -367,14 +370,14 @@ impl Ftl {
         Ok(ready)
     }
 
-    /// One block fewer for the main stream, or for the stream of the enhanced area.
+    /// Removes one block from the main stream, or from the stream of the enhanced area.
     fn lose_block(&mut self, pool: usize) {
         let kind = if pool == Kind::Enhanced.pool() { Kind::Enhanced } else { Kind::Main };
         let stream = &mut self.streams[kind as usize];
         stream.limit = stream.limit.saturating_sub(1);
     }
 
-    /// Closes a block: its summary is written, and it is free when nothing in it is valid.
+    /// Closes a block: writes its summary, and frees the block if it has no valid unit.
     pub(crate) fn close(&mut self, block: u32) -> Result<(), Fault> {
         if self.nand.blocks[block as usize].kind == Kind::Log {
             self.nand.blocks[block as usize].aus = self.aus_in(block)?;
@@ -388,10 +391,11 @@ impl Ftl {
         Ok(())
     }
 
-    /// Opens the standby block, and erases the next: an erased block is there whenever power goes away, as all others may have contents
-    /// that are needed again.
+    /// Opens the standby block, and erases the next standby block. An erased block must exist at any power loss, because the contents
+    /// of all other blocks may be needed again.
     pub(crate) fn open_block(&mut self, kind: Kind) -> Result<u32, Fault> {
-        // What replaces the contents of a free block must be on the NAND before they are erased, or an older version would come back.
+        // The newer versions of a free block's units must be on the NAND before the block is erased, because otherwise a power loss
+        // would restore older versions.
         self.program_partial_pages()?;
         if kind != Kind::Discards {
             self.record_discards()?;
@@ -407,7 +411,7 @@ impl Ftl {
         Ok(block)
     }
 
-    /// Erases a block to stand by, unless discards must be recorded before, for which the last one may have been taken.
+    /// Erases a standby block for each pool, unless discards must be recorded first.
     fn prepare_standby(&mut self) -> Result<(), Fault> {
         for pool in 0..POOLS {
             if self.standby[pool].is_none() && self.discards.dirty().is_empty() {
@@ -417,7 +421,7 @@ impl Ftl {
         Ok(())
     }
 
-    /// Erases a free block of a pool, `None` when there is none. One that fails to erase is bad from now on.
+    /// Erases a free block of a pool; `None` if the pool has none. A block whose erase fails becomes bad.
     fn erase_free(&mut self, pool: usize) -> Result<Option<u32>, Fault> {
         while let Some(block) = self.take_free(pool) {
             if self.nand.erase(self.now, block)? {
@@ -428,22 +432,24 @@ impl Ftl {
         Ok(None)
     }
 
-    /// The free block of a pool that is worn least, which is dynamic wear levelling, or most. Erased ones come first.
+    /// Takes the least worn free block of a pool (dynamic wear levelling), or the most worn one. Erased blocks come
+    /// first.
     fn take_free(&mut self, pool: usize) -> Option<u32> {
         let order = |place: &usize| {
             let block = &self.nand.blocks[self.free[pool][*place] as usize];
             (block.programmed > 0, if self.prefers_worn { u32::MAX - block.erases } else { block.erases })
         };
-        // Of a card that is almost new there are thousands: none comes before the first one that was never erased.
+        // A card that is almost new has thousands of free blocks, so the search ends at the first one that was never
+        // erased.
         let is_new = |place: &usize| !self.prefers_worn && order(place) == (false, 0);
         let places = 0..self.free[pool].len();
         let place = places.clone().find(is_new).or_else(|| places.min_by_key(order))?;
         Some(self.free[pool].swap_remove(place))
     }
 
-    /// Programs the pages that streams have gathered only partly.
+    /// Programs the incomplete pages of streams.
     pub(crate) fn program_partial_pages(&mut self) -> Result<(), Fault> {
-        // Bitmaps of discards come last: they have what others have written.
+        // Bitmaps of discards come last, because they depend on the other writes.
         for kind in [Kind::Main, Kind::Log, Kind::Fat, Kind::Slc, Kind::Enhanced, Kind::Discards] {
             let Some(block) = self.streams[kind as usize].frontier else { continue };
             if self.nand.has_partial_page(block) {
@@ -457,14 +463,14 @@ impl Ftl {
         Ok(())
     }
 
-    /// All whole units that were written are on the NAND when this ends.
+    /// Waits until all whole units that were written are on the NAND.
     pub(crate) fn end_programs(&mut self) -> Result<(), Fault> {
         self.program_partial_pages()?;
         self.now = self.in_flight.iter().fold(self.now, |now, end| now.max(*end));
         Ok(())
     }
 
-    /// Everything written is on the NAND when this ends, and everything discarded.
+    /// Waits until all written units and all discards are on the NAND.
     pub(crate) fn flush(&mut self) -> Result<(), Fault> {
         self.program_partial_pages()?;
         self.record_discards()?;
@@ -472,7 +478,7 @@ impl Ftl {
         Ok(())
     }
 
-    /// Writes the bitmaps that have changed, when no page is gathered in RAM.
+    /// Writes the bitmaps that have changed. No page may be in RAM.
     fn record_discards(&mut self) -> Result<(), Fault> {
         if self.discards.dirty().is_empty() {
             return Ok(());
@@ -484,7 +490,7 @@ impl Ftl {
         self.prepare_standby()
     }
 
-    /// The bitmaps in the page that was just programmed are those of the map as it is.
+    /// Records that the bitmaps in the page just programmed agree with the current map.
     #[cold]
     fn recorded(&mut self, block: u32) {
         let end = self.nand.first_slot(block) + self.nand.blocks[block as usize].programmed;
@@ -496,7 +502,7 @@ impl Ftl {
         }
     }
 
-    /// Forgets a unit: until the next flush in RAM only.
+    /// Discards a unit. The discard is only in RAM until the next flush.
     pub(crate) fn discard(&mut self, unit: u32) {
         if let Some(slot) = self.map.replace(unit as usize, 0).checked_sub(1) {
             self.discards.add(unit);
@@ -504,12 +510,12 @@ impl Ftl {
         }
     }
 
-    /// Reads the page of a slot. Returns the time at which it is there.
+    /// Reads the page of a slot. Returns the time at which it is in RAM.
     pub(crate) fn read_page(&mut self, slot: u32) -> Instant {
         self.nand.read_page(self.now, self.nand.page_of(slot))
     }
 
-    /// Makes the list of free blocks anew.
+    /// Rebuilds the list of free blocks.
     fn find_free(&mut self) {
         self.standby = [None; POOLS];
         for pool in 0..POOLS {
@@ -521,22 +527,22 @@ impl Ftl {
         }
     }
 
-    /// Clones that are made from now on share the map, but for their changes.
+    /// Lets later clones share the map; each clone stores only its own changes.
     pub(crate) fn share_map(&mut self) {
         self.map.share();
     }
 
-    /// Bytes of host memory of the map, and of what a real card has in spare areas.
+    /// Maximum memory of the host for the map and for the spare areas, B.
     pub(crate) fn memory_bytes(&self) -> (usize, usize) {
         (self.map.memory_bytes() + self.discards.memory_bytes(), self.nand.spare_bytes())
     }
 
-    /// Bytes of host memory that the map and the spare areas take now.
+    /// Current memory of the host for the map and the spare areas, B.
     pub(crate) fn held_bytes(&self) -> usize {
         self.map.held_bytes() + self.discards.memory_bytes() + self.nand.spare_bytes()
     }
 
-    /// Checks what must always hold; the error says what does not.
+    /// Checks the invariants; the error describes a violated one.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut valid = vec![0u32; self.nand.blocks.len()];
         for (block, valid) in (0u32..).zip(&mut valid) {

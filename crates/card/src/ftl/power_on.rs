@@ -1,4 +1,4 @@
-//! The map is rebuilt from the spare areas after a loss of power.
+//! Recovery after a power loss: the map is rebuilt from the spare areas.
 
 use super::Ftl;
 use crate::nand::{Fault, Kind, State};
@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 impl Ftl {
-    /// Rebuilds the map from the spare areas after a loss of power, and takes the time of the scan.
+    /// Rebuilds the map from the spare areas after a power loss. The scan takes virtual time.
     pub(crate) fn power_on(&mut self, at: Instant, cut_in: u64) -> Result<(), Fault> {
         self.nand.power_on(at, cut_in);
         self.now = at;
@@ -30,7 +30,7 @@ impl Ftl {
         self.flush()
     }
 
-    /// Reads the summaries of closed blocks and the spare areas of all pages of others.
+    /// Reads the summaries of closed blocks, and the spare areas of all pages in other blocks.
     fn scan(&mut self) {
         let mut end = self.now;
         for block in 0..self.nand.blocks.len() as u32 {
@@ -43,13 +43,13 @@ impl Ftl {
         self.now = end;
     }
 
-    /// Goes through all pages in the order in which they were programmed: of the slots of a unit, the one that was written last is true.
+    /// Maps the units of all pages in the order of their programs, so that the last written slot of each unit is valid.
     fn rebuild_map(&mut self) -> Result<(), Fault> {
         self.map.clear();
         let mut blocks: Vec<u32> = (0..self.nand.blocks.len() as u32).collect();
         blocks.retain(|block| self.nand.blocks[*block as usize].programmed > 0);
         blocks.sort_by_key(|block| Reverse(self.nand.blocks[*block as usize].opened));
-        // Blocks with pages that were programmed at the same time as others', each with its next page.
+        // Blocks whose programs alternated with programs of other blocks, each with its next page.
         let mut pages: BinaryHeap<Reverse<(u64, u32, u32)>> = BinaryHeap::new();
         let mut open = BTreeMap::new();
         loop {
@@ -58,7 +58,7 @@ impl Ftl {
             if opened.is_some_and(|opened| next.is_none_or(|next| opened <= next))
                 && let Some(block) = blocks.pop()
             {
-                // Nothing was programmed between its pages.
+                // No other page was programmed between the pages of this block.
                 let end = self.nand.blocks[block as usize].opened + u64::from(self.nand.pages_per_block());
                 let is_alone = next.is_none()
                     && blocks.last().is_none_or(|next| self.nand.blocks[*next as usize].opened >= end);
@@ -125,7 +125,8 @@ impl Ftl {
             let has_room = block.next < self.nand.slots_of(block.kind) && !block.has_summary;
             let state = match block.valid {
                 0 => State::Free,
-                // The frontier goes on where it was, so that no number of cuts uses up the free blocks.
+                // The frontier continues at its old position, so that repeated power cuts do not use up the free
+                // blocks.
                 _ if is_stream && has_room && stream.frontier.is_none() => {
                     stream.frontier = Some(number);
                     State::Open
@@ -137,7 +138,7 @@ impl Ftl {
         self.find_free();
     }
 
-    /// Puts into order what open allocation units had in several blocks.
+    /// Merges the open allocation units whose data is in several blocks or out of order.
     fn finish_merges(&mut self) -> Result<(), Fault> {
         for au in 0..self.open.aus(self.host_units()) {
             let is_block_mapped = match self.fat_of(self.open.units_of(au).start) {
@@ -152,7 +153,7 @@ impl Ftl {
         Ok(())
     }
 
-    /// True when all units of an allocation unit that are at their final place are in one block, each in its own slot.
+    /// True if all units of an allocation unit outside of caches and logs are in one block, each in its own slot.
     fn is_in_order(&self, au: u32) -> bool {
         let units = self.open.units_of(au);
         let first = units.start;
@@ -170,7 +171,7 @@ impl Ftl {
         )
     }
 
-    /// True when an allocation unit from this unit on has its contents in the slots of one block, as it was filled.
+    /// True if the allocation unit that begins with this unit is in the slots of one block, as after a fast fill.
     fn is_filled(&self, first: u32) -> bool {
         let slots = self.nand.slots_per_block;
         let is_home = |slot: u32| slot == self.nand.first_slot(self.nand.block_of(slot));

@@ -1,22 +1,23 @@
-//! Values that a card can have.
+//! Checks of the values in the specification of a card.
 
 use super::{BadSpec, CardSpec, FatKind, IdentitySpec, Mapping, PARTITION_UNIT, TimingSpec};
 use floatgate_mtd::{Nanos, SECTOR_BYTES};
 
-/// Most map units of a card: 2 TiB of 4 KiB, and as many to spare.
+/// Maximum number of map units of a card: 2 TiB in units of 4 KiB, and as many spare units.
 const MAX_UNITS: u64 = 1 << 30;
-/// Most blocks of a card: 2 TiB of 4 MiB, and as many to spare. Each takes host memory.
+/// Maximum number of blocks of a card: 2 TiB in blocks of 4 MiB, and as many spare blocks. Each block takes memory of
+/// the host.
 const MAX_BLOCKS: u64 = 1 << 20;
-/// Most map units of a block: merging them is the longest work between two requests.
+/// Maximum number of map units in a block. A merge of a block is the longest work between two requests.
 const MAX_SLOTS: u64 = 1 << 16;
-/// Most planes of a page.
+/// Maximum number of planes of a page.
 const PLANES_MAX: u32 = 16;
-/// Longest time of an operation: millions of merges add up in 64 bits.
+/// Maximum time of an operation. The sum of millions of merges must fit into 64 bits.
 const MAX_TIME: Nanos = Nanos::from_ms(1000);
-/// Longest time to move a KiB: SPI at 1 MHz takes 8 ms.
+/// Maximum time to move 1 KiB between NAND and controller; SPI at 1 MHz takes 8 ms.
 const MAX_TRANSFER: Nanos = Nanos::from_ms(1);
 
-/// Values that the registers can state.
+/// Limits of the fields of the card's registers.
 const PARTITION_RULE: &str = "a multiple of 128 KiB, up to 32640 KiB";
 
 const fn is_partition(bytes: u64) -> bool {
@@ -24,19 +25,19 @@ const fn is_partition(bytes: u64) -> bool {
 }
 
 impl CardSpec {
-    /// Checks that the card is possible; the error names the first key that is not.
+    /// Checks that the card is possible. The error names the first impossible key.
     ///
     /// # Errors
-    /// Key and problem.
+    /// The first impossible key, with the reason.
     pub fn check(&self) -> Result<(), BadSpec> {
-        // The area changes capacity and spare blocks, so that a wrong one would break their rules.
+        // The area changes capacity and spare blocks, so that a wrong area would violate the rules for these keys.
         let rules = self.area().into_iter().chain(self.sizes()).chain(self.counts()).chain(self.cells());
         let rules = rules.chain(self.times()).chain(self.power.rules()).chain(self.identity_rules());
         let broken = rules.into_iter().find(|rule| !rule.0);
         broken.map_or(Ok(()), |(_, key, problem)| Err(BadSpec { key, problem }))
     }
 
-    /// Rules of the enhanced area of a card that is [`partitioned`](Self::partitioned).
+    /// Checks the enhanced area of a [`partitioned`](Self::partitioned) card.
     fn area(&self) -> [(bool, &'static str, &'static str); 2] {
         let bytes = self.enhanced.bytes;
         [

@@ -1,4 +1,4 @@
-//! A card as data: the `[card]` table of a part file. Every number carries its unit in the name of its key.
+//! Specification of a card: the `[card]` table of a part file. The name of each key ends with the unit of its value.
 
 mod check;
 
@@ -10,20 +10,21 @@ use floatgate_device::units;
 use floatgate_mtd::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Placement of map units on the NAND.
+/// Mapping of map units to pages of the NAND: `card.mapping`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mapping {
     /// An allocation unit is one block, written in order, and only open allocation units can be written.
     #[default]
     Block,
-    /// As `block`, but short requests that are not in order go to log blocks, which all allocation units share.
+    /// Allocation units are mapped as by `block`, but short requests that are not in order go to log blocks, which all
+    /// allocation units share.
     Hybrid,
     /// A map unit can be on any page, and garbage collection frees blocks.
     Page,
 }
 
-/// Choice of the block that garbage collection cleans.
+/// Choice of the block that garbage collection cleans: `card.collector`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Collector {
@@ -38,7 +39,7 @@ pub enum Collector {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FatKind {
-    /// As the other allocation units of the card.
+    /// The area is treated like all other allocation units.
     #[default]
     None,
     /// Allocation units of the area stay open and take writes in any order, and writes elsewhere do not close them.
@@ -61,7 +62,7 @@ pub struct FatSpec {
     pub spare_blocks: u32,
 }
 
-/// Behaviour of a fake beyond its real size.
+/// Behaviour of a fake card for accesses beyond its real size: `card.fake.kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FakeKind {
@@ -74,16 +75,16 @@ pub enum FakeKind {
     /// Address bits above the next power of two are ignored, and addresses between the real size and this power of
     /// two behave as `limbo`.
     Chain,
-    /// As `limbo`, but the most recently written sectors are kept in a cache.
+    /// Accesses behave as with `limbo`, but the most recently written sectors are kept in a cache.
     Cached,
 }
 
 impl FakeKind {
-    /// All kinds.
+    /// All kinds of fake cards.
     pub const ALL: [Self; 5] = [Self::Wraps, Self::Limbo, Self::LastSector, Self::Chain, Self::Cached];
 }
 
-/// A lie about the size: `[card.fake]`.
+/// False capacity of a fake card: `[card.fake]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FakeSpec {
@@ -94,7 +95,7 @@ pub struct FakeSpec {
     pub claimed_bytes: u64,
 }
 
-/// Firmware that does not give back what was written: `[card.evil]`.
+/// Firmware that alters stored data: `[card.evil]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EvilSpec {
@@ -103,7 +104,7 @@ pub struct EvilSpec {
     pub one_in_sectors: u32,
 }
 
-/// Blocks that hold one bit a cell: `[card.slc]`.
+/// Blocks with one bit per cell, which serve as SLC cache or as log blocks: `[card.slc]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SlcSpec {
@@ -119,26 +120,27 @@ pub struct SlcSpec {
     pub t_prog_us: Nanos,
 }
 
-/// An area that holds one bit a cell for good (enhanced area, pSLC): `[card.enhanced]`. It has the times of `[card.slc]`.
+/// Area that permanently holds one bit per cell (enhanced area, pSLC): `[card.enhanced]`. Its pages have the times of
+/// `[card.slc]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnhancedSpec {
-    /// Size of the area at the beginning of the card, in bytes as the host sees it; 0 for none. The area takes its
-    /// size times the bits of a cell from the capacity.
+    /// Size of the area at the beginning of the card, in bytes as the host sees it; 0 for none. The capacity of the
+    /// card decreases by this size times the number of bits per cell less one.
     #[serde(with = "units::bytes")]
     pub bytes: u64,
     /// Rated program/erase cycles of a block of the area; 0 for ten times the cycles of the other blocks.
     pub endurance_cycles: u32,
 }
 
-/// Damage by a loss of power beyond what a host must expect: `[card.loss]`.
+/// Damage by a power loss, in addition to the damage that a host must expect: `[card.loss]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LossSpec {
     /// True if a flush ends although data is still in RAM, so that a power loss destroys data that the host believes
     /// to be safe.
     pub ignores_flush: bool,
-    /// Number of pages before a torn page that also lose their contents. They are in the same cells, and were
+    /// Number of pages before a torn page that also lose their contents, because they share its cells. These pages were
     /// programmed earlier.
     pub torn_pages: u32,
     /// Number of power losses in a million after which the card no longer starts; only losses during a program or an
@@ -173,7 +175,7 @@ pub struct TimingSpec {
     pub au_switch_us: Nanos,
 }
 
-/// Wear and what the card does about it: `[card.wear]`.
+/// Wear of the blocks, and the card's measures against it: `[card.wear]`.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WearSpec {
@@ -199,7 +201,8 @@ pub struct WearSpec {
 }
 
 impl WearSpec {
-    /// Cycles of a block until an erase fails, at a deviation from the mean in standard deviations of the logarithm.
+    /// Number of cycles of a block until an erase fails. `deviation` is the distance of the block's life from the mean,
+    /// in standard deviations of its logarithm.
     pub fn block_life(&self, deviation: f64) -> f64 {
         let spread = self.life_spread;
         let mean = f64::from(self.endurance_cycles) * self.life_factor;
@@ -207,10 +210,10 @@ impl WearSpec {
     }
 }
 
-/// The host of a card: `[card.host]`. The card finishes a request that the host gives up.
+/// Host of a card: `[card.host]`. If the host gives up a request after a timeout, the card still finishes it.
 ///
-/// Linux drops a request to an SD card when a block that is read is not there after 100 ms, and when the card is busy with what was written for
-/// 10 s (`MMC_BLK_TIMEOUT_MS`).
+/// Linux gives up a read from an SD card if a block has not arrived after 100 ms, and a write if the card is busy for 10 s
+/// (`MMC_BLK_TIMEOUT_MS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostSpec {
@@ -236,13 +239,13 @@ pub struct HostSpec {
 }
 
 impl HostSpec {
-    /// Time of the host's CPU for requests with data of this size together.
+    /// CPU time of the host for a number of requests with `bytes` of data in total.
     pub fn cpu_time(&self, requests: u64, bytes: u64) -> Nanos {
         self.request_us * requests + Nanos::from_ns(bytes * u64::from(self.copy_ns_per_kb) / 1000)
     }
 }
 
-/// Maker and date as the card states them: `[card.identity]`.
+/// Maker, product and date that the card reports: `[card.identity]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct IdentitySpec {
@@ -262,7 +265,7 @@ pub struct IdentitySpec {
     pub month: u8,
 }
 
-/// Classes that are printed on the card: `[card.classes]`. 0 stands for none.
+/// Speed classes that are printed on the card: `[card.classes]`. The value 0 means that a class is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClassSpec {
@@ -276,7 +279,8 @@ pub struct ClassSpec {
     pub app: u8,
 }
 
-/// An SDIO function beside the memory: `[card.io_function]`. A host that finds one looks for a driver by these numbers.
+/// SDIO function of a card, in addition to its memory: `[card.io_function]`. The host uses these numbers to find a
+/// driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct IoFunctionSpec {
@@ -288,7 +292,7 @@ pub struct IoFunctionSpec {
     pub device: u16,
 }
 
-/// Partitions and background work that an eMMC states: `[card.mmc]`.
+/// Partitions and background work that an eMMC reports: `[card.mmc]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MmcSpec {
@@ -304,7 +308,7 @@ pub struct MmcSpec {
     pub background: bool,
 }
 
-/// A card: the `[card]` table.
+/// Specification of a card: the `[card]` table.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CardSpec {
@@ -337,8 +341,8 @@ pub struct CardSpec {
     /// Number of shared log blocks (mapping `hybrid`).
     #[serde(default)]
     pub log_blocks: u32,
-    /// Longest request that goes to the log, in bytes; 0 for no limit. A longer request opens its allocation unit
-    /// (mapping `hybrid`).
+    /// Length of the longest request that goes to the log, in bytes; 0 for no limit. A longer request opens its
+    /// allocation unit (mapping `hybrid`).
     #[serde(default, with = "units::bytes")]
     pub log_request_bytes: u64,
     /// Number of NAND blocks beyond those that hold the capacity: open and log blocks, SLC cache, over-provisioning,
@@ -387,7 +391,7 @@ pub struct CardSpec {
     pub enhanced: EnhancedSpec,
     /// Wear of the blocks, and the card's measures against it.
     pub wear: WearSpec,
-    /// Supply of the card, and its currents.
+    /// Supply voltage of the card, and its currents.
     #[serde(default)]
     pub power: PowerSpec,
     /// Timeouts, interface and CPU time of the host.
@@ -408,7 +412,7 @@ pub struct CardSpec {
     /// Firmware that alters stored data; none for an honest card.
     #[serde(default)]
     pub evil: Option<EvilSpec>,
-    /// Damage by a power loss, beyond the damage that a host must expect.
+    /// Damage by a power loss, in addition to the damage that a host must expect.
     #[serde(default)]
     pub loss: LossSpec,
     /// Partitions and background work that an eMMC reports.
@@ -416,7 +420,8 @@ pub struct CardSpec {
     pub mmc: MmcSpec,
 }
 
-/// Not published for any card: long against the gap between two requests, short against a person.
+/// Default of `idle_after_us`. No maker publishes this time. It is long compared with the gap between two requests, and
+/// short compared with a pause of a user.
 const fn idle_after() -> Nanos {
     Nanos::from_ms(50)
 }
@@ -425,49 +430,52 @@ const fn one_plane() -> u32 {
     1
 }
 
-/// A value that no card can have.
+/// Error for an impossible value in the specification of a card.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`card.{key}`: {problem}")]
 pub struct BadSpec {
-    /// Key below `card`.
+    /// Dotted path of the key, below `card`.
     pub key: &'static str,
     /// Description of the fault.
     pub problem: &'static str,
 }
 
-/// Most units of a group of discards: a bitmap of 4 KiB.
+/// Maximum number of map units in a group of discards; its bitmap has 4 KiB.
 const GROUP_UNITS: u64 = 32 << 10;
 
-/// Unit of the sizes of boot partitions and RPMB (JESD84-B51, chapter 7.4).
+/// Unit of the sizes of boot partitions and RPMB, B (JESD84-B51, chapter 7.4).
 pub(crate) const PARTITION_UNIT: u64 = 128 << 10;
 
-/// Free blocks that garbage collection needs: one to write to, one to move to, one erased for when power goes away.
+/// Number of free blocks that garbage collection needs: one for new data, one for moved data, and an erased one for the
+/// recovery after a power loss.
 pub(crate) const RESERVE_BLOCKS: u32 = 3;
 
-/// Block of the enhanced area that is written.
+/// Number of blocks of the enhanced area that are open for writing.
 const ENHANCED_WRITTEN: u64 = 1;
-/// Blocks of data of the enhanced area for each one that may fail: assumed, as of the rest of a card.
+/// Number of data blocks in the enhanced area per spare block. The number is an assumption, like the spare blocks of
+/// cards in the catalogue.
 const ENHANCED_SPARE: u64 = 16;
-/// Rated cycles of a block with one bit a cell over those of the same block with more: makers state 20000 to 30000 for pSLC, and 3000 for MLC.
+/// Ratio of the rated cycles of a block with one bit per cell to the rated cycles of the same block with more bits. Makers state 20000 to
+/// 30000 cycles for pSLC, and 3000 for MLC.
 const ENHANCED_CYCLES: u32 = 10;
 
 impl CardSpec {
-    /// True for eMMC.
+    /// True for an eMMC, false for an SD card.
     pub(crate) fn is_mmc(&self) -> bool {
         self.bus == BusMode::Hs200
     }
 
-    /// Capacity that the card states: a fake lies.
+    /// Capacity that the card reports, in bytes; for a fake, the false one.
     pub(crate) fn stated_bytes(&self) -> u64 {
         self.fake.map_or(self.capacity_bytes, |fake| fake.claimed_bytes)
     }
 
-    /// Bytes that the map places as one.
+    /// Size of a map unit, in bytes.
     pub fn unit_bytes(&self) -> u64 {
         if self.map_unit_bytes == 0 { self.page_bytes } else { self.map_unit_bytes }
     }
 
-    /// Number of allocation units that the capacity reaches into.
+    /// Number of allocation units of the capacity, including an incomplete last one.
     pub fn aus(&self) -> u64 {
         self.capacity_bytes.div_ceil(self.au_bytes.max(1))
     }
@@ -477,34 +485,35 @@ impl CardSpec {
         self.aus() + u64::from(self.spare_blocks)
     }
 
-    /// The card after its host has set the enhanced area, as `mmc enh_area set` does once: the blocks of the area hold less, and the host
-    /// sees a smaller card.
+    /// Specification of the card after the host has set up its enhanced area (`mmc enh_area set`), which is possible once. The blocks of
+    /// the area then hold less data, so the card is smaller.
     #[must_use]
     pub fn partitioned(mut self) -> Self {
-        // Of an area that is too large nothing is left, which `check` finds.
+        // An area that is too large leaves a capacity of 0, which `check` reports.
         let lost = self.enhanced_loss().min(self.capacity_bytes);
         self.capacity_bytes -= lost;
         self.spare_blocks = self.spare_blocks.saturating_add((lost / self.au_bytes.max(1)) as u32);
         self
     }
 
-    /// Bytes of the capacity that the enhanced area costs beyond its own size.
+    /// Decrease of the capacity by the enhanced area, in bytes, in addition to the size of the area.
     pub(crate) fn enhanced_loss(&self) -> u64 {
         self.enhanced.bytes.saturating_mul(u64::from(self.bits_per_cell).saturating_sub(1))
     }
 
-    /// Bytes that a block holds with one bit a cell.
+    /// Number of data bytes in a block with one bit per cell.
     fn enhanced_block_bytes(&self) -> u64 {
         let pages = self.au_bytes / self.page_bytes.max(1) / u64::from(self.bits_per_cell.max(1));
         pages * self.page_bytes
     }
 
-    /// Blocks that the data of the enhanced area fills.
+    /// Number of blocks that the data of the enhanced area fills.
     fn enhanced_data_blocks(&self) -> u64 {
         self.enhanced.bytes.div_ceil(self.enhanced_block_bytes().max(1))
     }
 
-    /// Blocks of the enhanced area: for its data, to work with, and a sixteenth more.
+    /// Number of blocks in the enhanced area: for its data, for open blocks and garbage collection, and a sixteenth of
+    /// the data blocks as spare blocks.
     pub fn enhanced_blocks(&self) -> u64 {
         match self.enhanced_data_blocks() {
             0 => 0,
@@ -512,12 +521,12 @@ impl CardSpec {
         }
     }
 
-    /// Blocks of the enhanced area that may fail before it can no longer be written.
+    /// Number of blocks of the enhanced area that may fail before the area becomes read-only.
     pub fn enhanced_to_spare(&self) -> u64 {
         self.enhanced_data_blocks().div_ceil(ENHANCED_SPARE)
     }
 
-    /// Number of the first block of the enhanced area, which has the last ones.
+    /// Number of the first block of the enhanced area, which consists of the last blocks of the card.
     pub fn enhanced_first_block(&self) -> u64 {
         self.blocks().saturating_sub(self.enhanced_blocks())
     }
@@ -530,12 +539,12 @@ impl CardSpec {
         }
     }
 
-    /// Open allocation units that are kept for the FAT area.
+    /// Number of open allocation units that are reserved for the FAT area.
     pub(crate) fn pinned_aus(&self) -> u32 {
         if self.fat.kind == FatKind::Pinned { self.fat.aus } else { 0 }
     }
 
-    /// Blocks beyond the capacity that the card needs to work at all.
+    /// Minimum number of blocks beyond the capacity with which the card can work.
     pub fn needed_spare_blocks(&self) -> u64 {
         let [open, log] = [self.open_aus, self.log_blocks].map(u64::from);
         let fat = match self.fat.kind {
@@ -548,47 +557,49 @@ impl CardSpec {
             Mapping::Hybrid => open + log + 1,
         };
         let slc = if self.slc.blocks > 0 { u64::from(self.slc.blocks) + 1 } else { 0 };
-        // The capacity counts some of the area's blocks already.
+        // The capacity already includes some of the area's blocks.
         let enhanced = self.enhanced_blocks().saturating_sub(self.enhanced.bytes / self.au_bytes.max(1));
         fat + written + slc + enhanced + u64::from(self.firmware_blocks) + self.reserve_blocks()
     }
 
-    /// True when some blocks hold one bit a cell.
+    /// True if some blocks hold one bit per cell.
     const fn has_slc(&self) -> bool {
         self.slc.blocks > 0 || self.slc.log || self.enhanced.bytes > 0
     }
 
-    /// Units of a group of discards: as many as a bitmap of one unit has bits.
+    /// Number of map units in a group of discards. The bitmap of a group fits into one map unit.
     pub(crate) fn discard_group_units(&self) -> u64 {
         self.unit_bytes().saturating_mul(8).clamp(64, GROUP_UNITS)
     }
 
-    /// Number of bitmaps of discards.
+    /// Number of groups of discards; each group has one bitmap.
     pub(crate) fn discard_groups(&self) -> u64 {
         (self.capacity_bytes / self.unit_bytes().max(1)).div_ceil(self.discard_group_units())
     }
 
-    /// Blocks that hold the bitmaps of discards: with room for one that is written while another is cleaned.
+    /// Number of blocks that hold the bitmaps of discards. The number includes space to write a bitmap while another
+    /// block is cleaned.
     pub(crate) fn discard_blocks(&self) -> u64 {
         let [slots, page] = [self.au_bytes, self.page_bytes].map(|bytes| bytes / self.unit_bytes().max(1));
         (self.discard_groups() + 2 * page) / slots.max(1) + 1
     }
 
-    /// Blocks that may fail before the card can no longer write.
+    /// Number of blocks that may fail before the card becomes read-only.
     pub fn blocks_to_spare(&self) -> u64 {
         u64::from(self.spare_blocks).saturating_sub(self.needed_spare_blocks() + u64::from(self.bad_blocks))
     }
 
-    /// Blocks beyond those for the host's data: to work with, and for the bitmaps of discards.
+    /// Number of blocks for garbage collection and for the bitmaps of discards, in addition to the blocks with the
+    /// host's data.
     pub fn reserve_blocks(&self) -> u64 {
         u64::from(RESERVE_BLOCKS) + self.discard_blocks()
     }
 
-    /// Time within which the map is rebuilt after any loss of power, merges that were cut included: a bound, not an estimate.
+    /// Upper bound of the time to rebuild the map after a power loss, including interrupted merges. It is not an estimate.
     ///
-    /// Each closed block costs its summary, each other one all its pages; there are no more of these than spare blocks. Then open
-    /// allocation units are merged, those of the log, and those of a block that the SLC cache has too much; a page-mapped card cleans a few
-    /// blocks. Each bitmap of discards is read.
+    /// For each closed block its summary is read, and for each other block all of its pages. The number of other blocks is at most the
+    /// number of spare blocks. Then allocation units are merged: open ones, those with data in the log, and those with data in an excess
+    /// block of the SLC cache. A page-mapped card cleans a few blocks instead. Each bitmap of discards is read.
     pub fn power_on_bound(&self) -> Nanos {
         let pages = self.au_bytes / self.page_bytes;
         let slots = self.au_bytes / self.unit_bytes();
@@ -611,13 +622,13 @@ impl CardSpec {
         all * u64::from(self.stretch())
     }
 
-    /// Factor by which a limited supply makes operations longer, at most.
+    /// Maximum factor by which a limited supply makes operations longer.
     fn stretch(&self) -> u32 {
         self.power.stretch_max(self.dies)
     }
 
-    /// A card of the same policies, page and times with sixteen allocation units of sixteen pages, for tests: it wears, levels and cleans
-    /// within hundreds of requests.
+    /// Small card for tests, with the same policies, page size and times, and with sixteen allocation units of sixteen pages. Wear, wear
+    /// levelling and cleaning then happen within hundreds of requests.
     #[must_use]
     pub fn in_small(&self) -> Self {
         let mut small = self.clone();
@@ -639,7 +650,7 @@ impl CardSpec {
         small
     }
 
-    /// Bit errors of the cells that follow from the rated cycles and the ECC.
+    /// Bit error rates of the cells, computed from the rated cycles and the ECC.
     pub(crate) fn errors(&self) -> ErrorSpec {
         let ecc = EccRequirement { strength: self.wear.ecc_strength, step_bytes: self.wear.ecc_step_bytes };
         ErrorSpec::typical(Promise {

@@ -1,4 +1,4 @@
-//! Commands of SPI mode: a frame comes in, a response goes out, blocks follow in either direction.
+//! Commands of SPI mode: command frame, response, and data blocks in both directions.
 
 use super::session::{Activity, FRAME_BYTES, Read, Stage, Write};
 use super::{BLOCK, IDENTIFICATION_HZ, IDLE_CYCLES, SpiCard, UNDRIVEN};
@@ -37,16 +37,16 @@ mod token {
     pub(super) const OUT_OF_RANGE: u8 = 0x08;
 }
 
-/// Time of the initialisation from the first ACMD41 on. Assumed; the specification allows 1 s.
+/// Time of the initialisation from the first ACMD41 on. It is an assumption; the specification allows 1 s.
 const INITIALISATION: Nanos = Nanos::from_ms(20);
 
 /// Voltages of the operation conditions register: 2.7 to 3.6 V.
 const OCR_VOLTAGES: u32 = 0x00FF_8000;
-/// The initialisation has ended.
+/// Bit of the OCR: the initialisation has ended.
 const OCR_READY: u32 = 1 << 31;
-/// High capacity.
+/// Bit of the OCR: the card has high capacity.
 const OCR_CCS: u32 = 1 << 30;
-/// Bit of ACMD41: the host knows cards of high capacity.
+/// Bit of ACMD41: the host supports cards of high capacity.
 const HCS: u32 = 1 << 30;
 
 const NOT_INITIALISED: Violation = Violation::Sequence("the card is not initialised");
@@ -76,7 +76,7 @@ impl SpiCard {
         }
     }
 
-    /// Runs a whole command.
+    /// Executes a complete command.
     fn run_command(&mut self, command: u8, argument: u32, crc: u8) {
         let is_stop =
             command == 12 && matches!(&self.session.activity, Activity::Read(read) if read.is_multiple);
@@ -85,7 +85,7 @@ impl SpiCard {
         }
         self.check_clock();
         let expected = crc7(&self.session.frame[..FRAME_BYTES - 1]) << 1 | 1;
-        // A card on the SD bus checks CRC7 always; CMD8 is checked in any case.
+        // A card in SD bus mode always checks CRC7, and CMD8 is checked in each mode.
         let is_checked = self.session.checks_crc || command == 8 || self.session.stage == Stage::SdBus;
         if crc & 1 == 0 {
             self.note(Violation::Sequence("a command without end bit"));
@@ -116,7 +116,7 @@ impl SpiCard {
         }
     }
 
-    /// Sends the response R1. A card on the SD bus does not answer.
+    /// Sends the response R1. A card in SD bus mode does not answer.
     fn respond(&mut self, errors: u8) {
         if self.session.stage == Stage::SdBus {
             return;
@@ -133,18 +133,18 @@ impl SpiCard {
         self.respond(errors);
     }
 
-    /// Refuses a command that the card does not have, or not now.
+    /// Refuses a command that the card does not support, or not in this state.
     fn illegal(&mut self, rule: Violation) {
         self.note(rule);
         self.refuse(r1::ILLEGAL);
     }
 
-    /// A command that the card does not have.
+    /// Handles a command that the card does not support.
     fn unknown(&mut self, command: u8) {
         self.illegal(Violation::UnknownCommand(command | 0x40));
     }
 
-    /// A command to a card that is still on the SD bus.
+    /// Handles a command to a card that is still in SD bus mode.
     fn leave_sd_bus(&mut self, command: u8) {
         if self.session.idle_cycles < IDLE_CYCLES {
             self.note(Violation::Timing("74 clock cycles with CS# high after power-on"));
@@ -160,7 +160,7 @@ impl SpiCard {
         self.respond(0);
     }
 
-    /// A command to a card that is not initialised.
+    /// Handles a command to a card that is not initialised.
     fn initialise(&mut self, command: u8, argument: u32) {
         let is_application = std::mem::take(&mut self.session.is_application);
         match (is_application, command) {
@@ -174,7 +174,7 @@ impl SpiCard {
         }
     }
 
-    /// A command to an initialised card.
+    /// Handles a command to an initialised card.
     fn execute(&mut self, command: u8, argument: u32) {
         if self.session.erase != [None; 2] && !matches!(command, 13 | 32 | 33 | 38) {
             self.session.erase = [None; 2];
@@ -185,10 +185,10 @@ impl SpiCard {
             match command {
                 13 => return self.send_sd_status(),
                 22 => return self.send_register(&self.session.written_blocks.to_be_bytes()),
-                // Blocks to be erased ahead, and the pull-up of CS#: nothing that a host can see.
+                // Pre-erased blocks, and the pull-up of CS#, have no effect that a host can see.
                 23 | 41 | 42 => return self.respond(0),
                 51 => return self.send_register(&self.registers.scr.clone()),
-                // Other numbers are those of usual commands.
+                // Other ACMD numbers mean the CMD of the same number.
                 _ => {}
             }
         }
@@ -221,7 +221,7 @@ impl SpiCard {
         self.session.is_application = true;
     }
 
-    /// CMD8: the host says its voltage; the answer R7 echoes it with the pattern.
+    /// CMD8: the host states its voltage; the response R7 repeats voltage and check pattern.
     fn send_if_cond(&mut self, argument: u32) {
         self.session.knows_voltage = true;
         self.respond(0);
@@ -229,7 +229,7 @@ impl SpiCard {
         self.session.out.extend((voltage | argument & 0xFF).to_be_bytes());
     }
 
-    /// ACMD41 and CMD1: the host starts the initialisation, and asks for its end.
+    /// ACMD41 and CMD1: the host starts the initialisation, and polls its end.
     fn send_op_cond(&mut self, argument: u32) {
         let knows_high_capacity = self.session.knows_voltage && argument & HCS != 0;
         if self.registers.is_high_capacity && !knows_high_capacity {
@@ -246,7 +246,7 @@ impl SpiCard {
         self.respond(0);
     }
 
-    /// CMD58: the operation conditions register.
+    /// CMD58: sends the operation conditions register.
     fn read_ocr(&mut self) {
         let ready = match (self.session.stage, self.registers.is_high_capacity) {
             (Stage::Ready, true) => OCR_READY | OCR_CCS,
@@ -262,20 +262,20 @@ impl SpiCard {
         self.respond(0);
     }
 
-    /// CMD13: the status, which is cleared.
+    /// CMD13: sends and clears the status.
     fn send_status(&mut self) {
         self.respond(0);
         let status = std::mem::take(&mut self.session.status);
         self.session.out.push_back(status);
     }
 
-    /// ACMD13: R2 and the SD status as a block.
+    /// ACMD13: sends R2, and the SD status as a data block.
     fn send_sd_status(&mut self) {
         self.send_status();
         self.queue_block(&self.registers.ssr.clone());
     }
 
-    /// R1 and a register as a block.
+    /// Sends R1, and a register as a data block.
     fn send_register(&mut self, register: &[u8]) {
         self.respond(0);
         self.queue_block(register);
@@ -321,7 +321,7 @@ impl SpiCard {
         self.respond(0);
     }
 
-    /// Sector of an address, and the first byte in it. An address beyond the end is refused.
+    /// Sector of an address, and offset in the sector. An address beyond the end is refused.
     fn sector_of(&mut self, argument: u32) -> Option<(u64, usize)> {
         let block = BLOCK as u64;
         let (lba, from) = match self.registers.is_high_capacity {
@@ -365,7 +365,7 @@ impl SpiCard {
         }
     }
 
-    /// Queues the next block for the host when it is there.
+    /// Queues the next block for the host when it has been read.
     pub(super) fn send_block(&mut self, now: Instant) {
         let Activity::Read(read) = &mut self.session.activity else { return };
         let Some((_, block)) = read.block.take_if(|(ready, _)| *ready <= now) else {
@@ -391,7 +391,7 @@ impl SpiCard {
         }
     }
 
-    /// Queues an error token in the place of a block.
+    /// Queues an error token instead of a block.
     fn send_error(&mut self, error: BlockError) {
         let (token, status) = match error.kind {
             BlockErrorKind::Uncorrectable => (token::ECC_FAILED, r2::ECC_FAILED),
@@ -416,7 +416,7 @@ impl SpiCard {
         self.session.out.extend(crc.to_be_bytes());
     }
 
-    /// CMD12: the card stops with the next byte of data still on its way, and responds.
+    /// CMD12: the card stops sending after the byte that is already being sent, and responds.
     fn stop_read(&mut self) {
         let stuff = self.session.out.pop_front().unwrap_or(UNDRIVEN);
         self.session.end_transfer();
@@ -436,7 +436,7 @@ impl SpiCard {
             Activity::Token(Write { lba, is_multiple, is_continued: false, has_gap: false });
     }
 
-    /// Receives a byte where a token before data is expected.
+    /// Receives a byte while a token before data is expected.
     pub(super) fn receive_token(&mut self, byte: u8) {
         let is_answered = self.session.is_answered;
         let Activity::Token(write) = &mut self.session.activity else { return };
@@ -506,13 +506,13 @@ impl SpiCard {
         self.session.activity = Activity::Busy { until: busy_until, then };
     }
 
-    /// Brings what was written to flash, as part of the command.
+    /// Flushes written data, as part of the command.
     fn flush(&mut self, now: Instant) -> Result<Instant, BlockError> {
         self.card.device_mut().continue_command();
         self.card.flush(now)
     }
 
-    /// The stop token: busy begins a byte later (N_BR).
+    /// Handles the stop token. The busy state begins one byte later (N_BR).
     fn stop_write(&mut self) {
         let done = self.flush(self.now());
         let Some(done) = self.outcome(done) else { return };

@@ -1,4 +1,4 @@
-//! An SD card in SPI mode at its pins: bytes between a host's driver and the card, CS#, clock, supply.
+//! SD card in SPI mode at its pins: bytes between a host's driver and the card, CS#, clock and supply.
 //!
 //! - `mod.rs`: [`SpiCard`], the pins. Each byte is clocked in both directions at once.
 //! - `session`: state since power-on, and the bytes that the card is about to send or expects.
@@ -6,10 +6,10 @@
 //!
 //! Sources: SD Physical Layer Simplified Specification, chapter 7 (SPI mode), and its timing diagrams.
 //!
-//! A broken rule of the specification is recorded, and the card goes on as real cards do where drivers in
-//! wide use depend on it. Examples are CS# that goes high inside a command, and a data token at once after
-//! the response. Clock cycles with CS# high end a transfer. A write command ends, and busy with it, when its
-//! data is on flash; so nothing that a host has waited for is lost with the power.
+//! A violation of the specification is recorded. If widely used drivers depend on it, the card then behaves like real
+//! cards. Examples are CS# high inside a command, and a data token directly after the response. Clock cycles with CS#
+//! high end a transfer. A write command and its busy state end when its data is on flash, so a power loss destroys no
+//! data of a completed write.
 
 mod commands;
 mod session;
@@ -27,28 +27,28 @@ use session::{Activity, Session};
 /// Level of an undriven line, and of an idle host.
 const UNDRIVEN: u8 = 0xFF;
 
-/// Clock cycles of a byte.
+/// Number of clock cycles per byte.
 const BYTE_CYCLES: u32 = 8;
 
-/// Clock cycles with CS# high that a card needs after power-on.
+/// Number of clock cycles with CS# high that a card needs after power-on.
 const IDLE_CYCLES: u32 = 74;
 
-/// Time after power-on until the first clock cycle.
+/// Minimum time from power-on to the first clock cycle.
 const POWER_UP: Nanos = Nanos::from_ms(1);
 
 /// Highest clock until the card is initialised, in Hz.
 const IDENTIFICATION_HZ: u32 = 400_000;
 
-/// Bytes that a card has beside its contents.
+/// Registers of the card, as bytes.
 #[derive(Clone, Debug)]
 struct Registers {
     csd: [u8; 16],
     cid: [u8; 16],
     scr: [u8; 8],
     ssr: [u8; 64],
-    /// Addresses are numbers of sectors, not of bytes: SDHC and SDXC.
+    /// True if addresses count sectors instead of bytes (SDHC, SDXC).
     is_high_capacity: bool,
-    /// The card has high speed, 50 MHz.
+    /// True if the card supports high speed, 50 MHz.
     has_high_speed: bool,
 }
 
@@ -95,20 +95,20 @@ pub struct SpiCard {
     clock: Clock,
     /// Time from which clock cycles are counted.
     base: Instant,
-    /// Half clock cycles since then.
+    /// Number of half clock cycles since `base`.
     half_cycles: u64,
     is_selected: bool,
-    /// Power is lost.
+    /// True if power is lost.
     is_dead: bool,
     session: Session,
     violations: ViolationLog,
 }
 
 impl SpiCard {
-    /// A card that has got power at time 0. Its clock is 400 kHz at first.
+    /// Creates a card whose power is switched on at time 0. The initial clock is 400 kHz.
     ///
     /// # Errors
-    /// A specification that no card can have; an eMMC, which has no SPI mode.
+    /// An impossible specification, or an eMMC, which has no SPI mode.
     pub fn new(spec: &CardSpec, options: CardOptions) -> Result<Self, BadSpec> {
         let registers = Registers::new(spec)?;
         let mut card = Fake::of_spec(spec, options)?;
@@ -126,18 +126,18 @@ impl SpiCard {
         })
     }
 
-    /// Present time.
+    /// Current time.
     pub fn now(&self) -> Instant {
         self.base + self.clock.time(self.half_cycles)
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub fn advance(&mut self, time: Nanos) {
         self.rebase();
         self.base += time;
     }
 
-    /// Sets the clock of what is sent from now on, in Hz.
+    /// Sets the clock of later transfers, in Hz.
     pub fn set_clock(&mut self, hz: u32) {
         self.rebase();
         self.clock = Clock::new(hz);
@@ -148,7 +148,7 @@ impl SpiCard {
         self.clock.hz()
     }
 
-    /// The violations so far. Each has the time and the bytes of the command to which it belongs.
+    /// Violations so far, each with the time and the bytes of its command.
     pub const fn violations(&self) -> &ViolationLog {
         &self.violations
     }
@@ -158,17 +158,17 @@ impl SpiCard {
         self.card.device()
     }
 
-    /// Cuts power in the program or erase of this number within the card, counted from 1 from now on; 0 for never.
+    /// Cuts power in a program or erase inside the card. `operation` counts from 1 from now on; 0 for no cut.
     pub fn cut_power(&mut self, operation: u64) {
         self.card.device_mut().order_cut(operation);
     }
 
-    /// True when power is lost.
+    /// True if power is lost.
     pub const fn is_dead(&self) -> bool {
         self.is_dead
     }
 
-    /// Power goes and comes back: the card builds its map anew, and waits for 74 clock cycles.
+    /// Cycles the power. The card rebuilds its map, and then needs 74 clock cycles.
     ///
     /// # Errors
     /// The card is worn out.
@@ -184,30 +184,30 @@ impl SpiCard {
         recovered.map(drop)
     }
 
-    /// Inverts this bit of the next block that the card sends, as a disturbed line does.
+    /// Inverts this bit of the next block that the card sends, like a disturbed line.
     pub const fn disturb_next_block(&mut self, bit: usize) {
         self.session.disturbed_bit = Some(bit);
     }
 
-    /// Reads contents beside the wires; time passes.
+    /// Reads contents without the wires. The read takes virtual time.
     ///
     /// # Errors
-    /// As [`BlockDevice::read`].
+    /// The errors of [`BlockDevice::read`].
     pub fn read_contents(&mut self, lba: u64, sectors: &mut [u8]) -> Result<(), BlockError> {
         let done = self.card.read(self.now(), lba, sectors);
         self.pass_until(done)
     }
 
-    /// Writes contents beside the wires; time passes.
+    /// Writes contents without the wires. The write takes virtual time.
     ///
     /// # Errors
-    /// As [`BlockDevice::write`].
+    /// The errors of [`BlockDevice::write`].
     pub fn write_contents(&mut self, lba: u64, sectors: &[u8]) -> Result<(), BlockError> {
         let done = self.card.write(self.now(), lba, sectors).and_then(|written| self.card.flush(written));
         self.pass_until(done)
     }
 
-    /// Number of sectors that the card states.
+    /// Number of sectors that the card reports.
     pub fn capacity(&self) -> u64 {
         self.card.capacity()
     }
@@ -217,7 +217,7 @@ impl SpiCard {
         self.is_selected = true;
     }
 
-    /// Drives CS# high. The card goes on with what makes it busy.
+    /// Drives CS# high. A busy card continues its work.
     pub fn deselect(&mut self) {
         if !std::mem::take(&mut self.is_selected) || self.is_dead {
             return;
@@ -228,21 +228,22 @@ impl SpiCard {
         self.session.drop_incomplete_frame();
     }
 
-    /// Sends bytes; what the card sends meanwhile is ignored.
+    /// Sends bytes. Bytes that the card sends at the same time are ignored.
     pub fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.clock_byte(*byte);
         }
     }
 
-    /// Receives bytes; the host's line is high.
+    /// Receives bytes, while the host's data line is high.
     pub fn read(&mut self, out: &mut [u8]) {
         for byte in out {
             *byte = self.clock_byte(UNDRIVEN);
         }
     }
 
-    /// Sends and receives bytes at the same time. `bytes` is what is sent, and then what came back.
+    /// Sends and receives bytes at the same time. `bytes` contains the bytes to send, and afterwards the received
+    /// bytes.
     pub fn exchange(&mut self, bytes: &mut [u8]) {
         for byte in bytes {
             *byte = self.clock_byte(*byte);
@@ -267,7 +268,7 @@ impl SpiCard {
         answer
     }
 
-    /// The first clock cycle after power-on must not come too soon.
+    /// Checks that the first clock cycle after power-on is not too early.
     fn check_supply(&mut self, now: Instant) {
         if !std::mem::replace(&mut self.session.is_clocked, true) && now < self.session.powered_at + POWER_UP
         {
@@ -275,7 +276,7 @@ impl SpiCard {
         }
     }
 
-    /// The card's next byte at a time.
+    /// Next byte that the card sends.
     fn next_byte(&mut self, now: Instant) -> u8 {
         if let Some(byte) = self.session.out.pop_front() {
             return byte;
@@ -291,7 +292,7 @@ impl SpiCard {
         self.session.out.pop_front().unwrap_or(UNDRIVEN)
     }
 
-    /// Receives a byte of the host.
+    /// Processes a byte from the host.
     fn receive_byte(&mut self, sent: u8) {
         match &self.session.activity {
             Activity::Busy { .. } if sent != UNDRIVEN => self.note(Violation::Busy),
@@ -302,7 +303,7 @@ impl SpiCard {
         }
     }
 
-    /// Records a violation by the last command, each rule once.
+    /// Records a violation by the last command; each rule is recorded once per command.
     fn note(&mut self, rule: Violation) {
         if !self.session.noted.contains(&rule) {
             self.session.noted.push(rule);
@@ -310,7 +311,7 @@ impl SpiCard {
         }
     }
 
-    /// The outcome of work on the card; `None` when power was lost in it.
+    /// Result of a request to the card; `None` if power was lost during it.
     fn outcome(&mut self, outcome: Result<Instant, BlockError>) -> Option<Result<Instant, BlockError>> {
         self.is_dead |= matches!(&outcome, Err(error) if error.kind == BlockErrorKind::PowerLost);
         (!self.is_dead).then_some(outcome)
@@ -322,7 +323,7 @@ impl SpiCard {
         done.map(drop)
     }
 
-    /// The present becomes the time from which clock cycles are counted.
+    /// Counts clock cycles from the current time on.
     fn rebase(&mut self) {
         self.base = self.now();
         self.half_cycles = 0;
@@ -332,5 +333,5 @@ impl SpiCard {
 const CS_HIGH_INSIDE: Violation =
     Violation::Sequence("CS# went high inside a command, its response or its data");
 
-/// Bytes of a data block.
+/// Size of a data block, B.
 const BLOCK: usize = SECTOR_BYTES;

@@ -4,36 +4,36 @@ use floatgate_device::violation::Violation;
 use floatgate_mtd::{BlockError, Instant};
 use std::collections::VecDeque;
 
-/// Bytes of a command: start bits and number, argument, CRC7 and end bit.
+/// Length of a command frame, B: start bits and number, argument, CRC7 and end bit.
 pub(super) const FRAME_BYTES: usize = 6;
 
 /// Progress of the initialisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// In the mode of an SD bus, in which a card is after power-on: only CMD0 with CS# low is understood.
+    /// SD bus mode, the state after power-on. The card accepts only CMD0 with CS# low.
     SdBus,
-    /// Idle: not initialised.
+    /// Idle state: the card is not initialised.
     Idle,
-    /// Initialised: the card takes commands for its data.
+    /// The card is initialised, and accepts commands for data.
     Ready,
 }
 
-/// Blocks on their way to the host.
+/// Transfer of blocks to the host.
 #[derive(Clone, Debug)]
 pub(super) struct Read {
     /// Sector of the next block.
     pub(super) lba: u64,
-    /// Bytes of the sector that are sent, of a card with addresses in bytes.
+    /// Offset of the block in the sector, for a card with byte addresses.
     pub(super) from: usize,
     pub(super) length: usize,
-    /// Until CMD12.
+    /// True for a transfer of several blocks, which CMD12 ends.
     pub(super) is_multiple: bool,
-    /// The next block, and when it is there.
+    /// The next block, with the time at which it has been read.
     pub(super) block: Option<(Instant, Result<Vec<u8>, BlockError>)>,
 }
 
 impl Read {
-    /// Goes on to the next block.
+    /// Advances to the next block.
     pub(super) const fn advance(&mut self) {
         self.from += self.length;
         if self.from + self.length > super::BLOCK {
@@ -43,76 +43,76 @@ impl Read {
     }
 }
 
-/// Blocks on their way to the card.
+/// Transfer of blocks from the host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Write {
     /// Sector of the next block.
     pub(super) lba: u64,
-    /// Until the stop token.
+    /// True for a transfer of several blocks, which the stop token ends.
     pub(super) is_multiple: bool,
-    /// This is a further block of its command.
+    /// True for a further block of the same command.
     pub(super) is_continued: bool,
-    /// A byte has passed since the response.
+    /// True if at least one byte has passed since the response.
     pub(super) has_gap: bool,
 }
 
-/// Meaning of the next bytes of the host.
+/// Meaning of the next bytes from the host.
 #[derive(Clone, Debug)]
 pub(super) enum Activity {
     /// A command frame of 6 bytes.
     Command,
-    /// Nothing, or the command that ends a transfer: the card sends blocks.
+    /// The card sends blocks. The host sends nothing, or the command that ends the transfer.
     Read(Read),
-    /// A token before data.
+    /// A token before data is expected.
     Token(Write),
-    /// Data with CRC16.
+    /// Data with CRC16 is expected.
     Data(Write, Vec<u8>),
-    /// Nothing: the card is busy. Then it expects a command, or the next token.
+    /// The card is busy. After that a command or the next token is expected.
     Busy { until: Instant, then: Option<Write> },
 }
 
-/// State that is lost with the power, or with CMD0.
+/// State that is reset by a power loss or by CMD0.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) powered_at: Instant,
-    /// A clock cycle has come since power-on.
+    /// True after the first clock cycle since power-on.
     pub(super) is_clocked: bool,
-    /// Clock cycles with CS# and the host's line high.
+    /// Number of clock cycles with CS# and the host's data line high.
     pub(super) idle_cycles: u32,
     pub(super) stage: Stage,
-    /// Time from which the card's own start-up does not hold up the initialisation.
+    /// Time at which the card's internal start-up ends; the initialisation ends later.
     pub(super) started_at: Instant,
-    /// End of the initialisation.
+    /// Time at which the initialisation ends; `None` before it was started.
     pub(super) initialised_at: Option<Instant>,
-    /// The host has sent CMD8.
+    /// True if the host has sent CMD8.
     pub(super) knows_voltage: bool,
     pub(super) checks_crc: bool,
-    /// CMD55 came before.
+    /// True if the previous command was CMD55.
     pub(super) is_application: bool,
-    /// Bytes of a block that is read, of a card with addresses in bytes.
+    /// Length of a read block, B, for a card with byte addresses.
     pub(super) block_bytes: usize,
     pub(super) is_high_speed: bool,
     /// First and last sector of the next erase.
     pub(super) erase: [Option<u64>; 2],
     /// Second byte of the status, until it is read.
     pub(super) status: u8,
-    /// Blocks that the last write command has written.
+    /// Number of blocks that the last write command has written.
     pub(super) written_blocks: u32,
-    /// The command that is coming in, or the last one.
+    /// Bytes of the command being received, or of the last command.
     pub(super) frame: Vec<u8>,
     pub(super) frame_at: Instant,
-    /// The rules that this command has broken.
+    /// Violations by this command.
     pub(super) noted: Vec<Violation>,
-    /// The response ended before this byte.
+    /// True if the response ended before this byte.
     pub(super) is_answered: bool,
-    /// Bytes for the host.
+    /// Bytes to send to the host.
     pub(super) out: VecDeque<u8>,
     pub(super) activity: Activity,
     pub(super) disturbed_bit: Option<usize>,
 }
 
 impl Session {
-    /// Session of a card that is powered up at `powered_at` and answers from `started_at` on.
+    /// Session of a card that is powered on at `powered_at` and answers from `started_at` on.
     pub(super) const fn new(powered_at: Instant, started_at: Instant) -> Self {
         Self {
             powered_at,
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// CMD0: idle, all settings as after power-on.
+    /// Handles CMD0: the card becomes idle, with all settings as after power-on.
     pub(super) fn reset(&mut self) {
         let fresh = Self::new(self.powered_at, self.started_at);
         let old = std::mem::replace(self, fresh);
@@ -152,7 +152,7 @@ impl Session {
         self.disturbed_bit = old.disturbed_bit;
     }
 
-    /// Clock cycles of a byte with CS# high: a transfer that is under way ends.
+    /// Handles the clock cycles of a byte with CS# high, which end a running transfer.
     pub(super) fn idle_byte(&mut self, is_high: bool) {
         if is_high {
             self.idle_cycles = self.idle_cycles.saturating_add(super::BYTE_CYCLES);
@@ -160,7 +160,7 @@ impl Session {
         self.end_transfer();
     }
 
-    /// Ends a transfer; what makes the card busy goes on.
+    /// Ends a transfer. A busy card continues its work.
     pub(super) fn end_transfer(&mut self) {
         self.out.clear();
         if !matches!(self.activity, Activity::Busy { .. }) {
@@ -168,18 +168,18 @@ impl Session {
         }
     }
 
-    /// True inside a command, its response or its data.
+    /// True while a command, its response or its data is transferred.
     pub(super) fn is_in_transfer(&self) -> bool {
         let is_waiting = matches!(self.activity, Activity::Read(_) | Activity::Token(_) | Activity::Data(..));
         is_waiting || !self.out.is_empty() || self.is_inside_frame()
     }
 
-    /// True when a command has begun to come in.
+    /// True if a command has been received partly.
     pub(super) fn is_inside_frame(&self) -> bool {
         (1..FRAME_BYTES).contains(&self.frame.len())
     }
 
-    /// Forgets a command that CS# has cut short.
+    /// Drops an incomplete command after CS# went high.
     pub(super) fn drop_incomplete_frame(&mut self) {
         if self.is_inside_frame() {
             self.frame.clear();

@@ -51,12 +51,13 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = State::Empty)]
     state: State,
 
-    /// Percent of the filesystem that is full: 0%, or 95% of an aged filesystem, whose free space consists of holes of 64 KiB
+    /// Percent of the filesystem that is filled before the replay: 0% (new filesystem), or 95% (aged filesystem, whose free
+    /// space consists of holes of 64 KiB)
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = fill)]
     fill: u8,
 
-    /// Discards: `default` as in the traces, in which mkfs discards, and F2FS; `yes` of filesystems mounted with `discard` (with --fill 95%); or `no`,
-    /// also of mkfs
+    /// Discards to replay: `default` (by mkfs and by F2FS, as in the traces), `yes` (also by filesystems mounted with `discard`; with --fill 95%), or
+    /// `no` (none, not even by mkfs)
     #[arg(long, value_name = "default|yes|no", default_value = "default", value_parser = discard)]
     discard: Discarding,
 

@@ -83,7 +83,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ModeArg {
-    /// As many cuts as --cuts, during requests
+    /// The number of cuts that --cuts sets, during requests
     Random,
     /// Every operation of a short run
     Exhaustive,

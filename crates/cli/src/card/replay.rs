@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
-    /// More traces to draw below in the picture, each replayed on a new card
+    /// Further traces, each replayed on a new card and drawn below the first one in the picture
     #[arg(long, value_name = "TRACE,...", value_delimiter = ',', requires = "plot")]
     beside: Vec<PathBuf>,
 

@@ -80,11 +80,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = "0%", value_parser = percent)]
     fill: Vec<u8>,
 
-    /// State of the filled filesystem: fresh, with its free space in one piece, or aged, with its free space in holes of 64 KiB between files
+    /// State of the filled filesystem: fresh (its free space is one piece), or aged (its free space consists of holes of 64 KiB between
+    /// files)
     #[arg(long, value_enum, default_value_t = FilesystemState::Fresh)]
     state: FilesystemState,
 
-    /// Discards: `default` as mkfs and the kernel do it, `yes` with the mount option `discard`, or `no` without any, also of mkfs
+    /// Discards: `default` (those that mkfs and the kernel send by default), `yes` (mount option `discard`), or `no` (none, not
+    /// even by mkfs)
     #[arg(long, value_name = "default|yes|no", default_value = "default", value_parser = discard)]
     discard: Discarding,
 
@@ -100,11 +102,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME|FILE")]
     host: Option<PathBuf>,
 
-    /// Number of power cuts after each workload, at its flushes and between them, or all
+    /// Number of power cuts to simulate for each workload, at its flushes and between them; or `all`
     #[arg(long, value_name = "N|all", value_parser = cuts)]
     cuts: Option<CutNumber>,
 
-    /// Let each sector that was not flushed be old or new on its own; a card writes whole map units
+    /// Let each unflushed sector be old or new after a power cut, independently of the others. Without --tear whole map
+    /// units are old or new, as on a card
     #[arg(long, requires = "cuts")]
     tear: bool,
 
@@ -112,7 +115,8 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Folder for the traces: FS-WORKLOAD.csv of each workload, FS-WORKLOAD.before.csv of the requests before it, and traces.csv with the number of files that each made
+    /// Folder for the traces: FS-WORKLOAD.csv of each workload, FS-WORKLOAD.before.csv of the requests before it, and traces.csv with the number of
+    /// files that each workload made
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
 

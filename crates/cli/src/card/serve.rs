@@ -46,11 +46,12 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Speed of the card's time: 10 is ten times as fast as real time, 0 is without waiting
+    /// Speed of simulated time relative to real time: 10 is ten times as fast; 0 answers all requests without waiting
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = scale)]
     time_scale: f64,
 
-    /// File with the contents of the card at the start, from its first sector on; zeros stay unwritten
+    /// File with the contents of the card at the start, from its first sector on; sectors of zeros count as never
+    /// written
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
 
@@ -86,7 +87,7 @@ struct Transport {
 enum Content {
     /// Nothing was ever written
     None,
-    /// Only the partition table in the first allocation unit, the FATs in the second
+    /// The partition table in the first allocation unit, and the FATs in the second
     Factory,
 }
 

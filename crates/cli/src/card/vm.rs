@@ -36,7 +36,7 @@ const UML_MODULES: &str = "/usr/lib/uml/modules";
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum VmKind {
-    /// User Mode Linux: all filesystems but exfat
+    /// User Mode Linux: all filesystems except exfat
     Uml,
     /// QEMU with Debian's kernel: all filesystems
     Qemu,

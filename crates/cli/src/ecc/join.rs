@@ -26,10 +26,10 @@ use std::process::ExitCode;
   floatgate ecc join chip0.bin chip1.bin -o both.ubi --json
   floatgate ecc join chip0.bin chip1.bin --unit 2048 --first 1 -o both.ubi
 
-The order is found by the structures of UBI, UBIFS and JFFS2 that have a checksum: those that lie in both chips are whole only in the right order. Bytes, pairs \
-of bytes, pages and blocks that alternate are tried, and one chip after the other. With one dump, its two halves are the chips.
+The command tries one chip after the other, and alternating bytes, pairs of bytes, pages and blocks. The order is right if structures of UBI, UBIFS and JFFS2 \
+that are spread over both chips have a correct checksum. With one dump, its two halves are the chips.
 
-The dumps have data without OOB, or pages with OOB and the data in one piece; `ecc decode` takes the OOB of other layouts out first.
+The dumps contain data without OOB, or pages with OOB whose data is in one piece. For dumps with other layouts, first remove the OOB with `ecc decode`.
 
 Exit status 1: the dumps have different lengths, and the end of the longer one is left out.")]
 pub(super) struct Args {
@@ -44,7 +44,7 @@ pub(super) struct Args {
     #[command(flatten)]
     geometry: GeometryArgs,
 
-    /// Alternate parts of this size, OOB included, instead of finding the order
+    /// Size of the parts that alternate between the dumps, with OOB. Without --unit the order is detected
     #[arg(long, value_name = "BYTES", value_parser = unit_bytes)]
     unit: Option<u32>,
 

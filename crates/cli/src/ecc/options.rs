@@ -33,8 +33,8 @@ pub(super) struct GeometryArgs {
 /// Options that name the ECC code and its layout.
 #[derive(clap::Args)]
 pub(super) struct CodeArgs {
-    /// ECC code: hamming/256, hamming/512, hamming-smartmedia/256 or /512 (two ECC bytes in the other order), or bch with bits and step bytes: bch4/512, bch8/512, bch24/1024 ...
-    /// A polynomial behind it, as in bch24/1024@17475, replaces Linux's default
+    /// ECC code: hamming/256, hamming/512, hamming-smartmedia/256 or /512 (two ECC bytes in the other order), or bch with bits and step bytes:
+    /// bch4/512, bch8/512, bch24/1024 ... A polynomial after the code, as in bch24/1024@17475, replaces Linux's default
     #[arg(long)]
     code: Option<String>,
 

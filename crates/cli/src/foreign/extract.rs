@@ -404,11 +404,11 @@ pub(super) struct Jefferson {
     #[arg(short, long, default_value = "jffs2-root")]
     dest: PathBuf,
 
-    /// Extract also where the folder is there; files in it with the names of extracted ones are removed
+    /// Extract even if the folder exists; files in it that have the name of an extracted file are removed
     #[arg(short, long)]
     force: bool,
 
-    /// Print more
+    /// Print details
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
 }

@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "path", conflicts_with = "block")]
     entry: bool,
 
-    /// Also show the bytes behind the fields: data, targets, values
+    /// Also show the bytes after the fields: data, targets, values
     #[arg(long)]
     hex: bool,
 

@@ -39,8 +39,8 @@ struct EditArgs {
     #[arg(long)]
     recover: bool,
 
-    /// Let the volume, or the image of a JFFS2, grow to the size that the change needs. Without --grow its size is
-    /// fixed, and only a shorter file may grow to it
+    /// Let the volume, or the image of a JFFS2, grow to the size that the change needs. Without --grow the size is
+    /// fixed, and an image file that is shorter may grow only up to this size
     #[arg(long, conflicts_with = "lebs")]
     grow: bool,
 
@@ -64,7 +64,7 @@ pub(crate) struct PutArgs {
     #[command(flatten)]
     edit: EditArgs,
 
-    /// Files and directories of the host, and last their destination in the image; - is stdin
+    /// Files and directories of the host (- is stdin), followed by their destination in the image
     #[arg(value_name = "SOURCE... DEST", num_args = 2.., required = true)]
     paths: Vec<OsString>,
 
@@ -106,7 +106,7 @@ pub(crate) struct MvArgs {
     #[command(flatten)]
     edit: EditArgs,
 
-    /// Files in the image, and last the new name or the destination directory
+    /// Files in the image, followed by the new name or by the destination directory
     #[arg(value_name = "SOURCE... DEST", num_args = 2.., required = true)]
     paths: Vec<OsString>,
 

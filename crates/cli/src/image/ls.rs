@@ -83,7 +83,7 @@ fn size_text(file: &Listed) -> String {
     }
 }
 
-/// As `ls -l` shows them, times in UTC.
+/// Lines in the format of `ls -l`, with times in UTC.
 fn text(listed: &[Listed]) -> String {
     let width = |text: fn(&Listed) -> String| listed.iter().map(|file| text(file).len()).max().unwrap_or(0);
     let links = width(|file| file.attributes.links.to_string());

@@ -17,7 +17,7 @@ use floatgate_stack::fs::{Error, FileSystem};
 use floatgate_stack::fscrypt::Keys;
 use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 
-/// Names an image, and what is meant in it.
+/// Options that select an image and its volume.
 #[derive(clap::Args)]
 pub(super) struct ImageArgs {
     /// File with the image; - reads the image from stdin, and cannot change it
@@ -50,17 +50,17 @@ pub(super) struct ImageArgs {
     auth_hashes: bool,
 }
 
-/// Keys of encrypted files.
+/// Option for the keys of encrypted files.
 #[derive(clap::Args)]
 pub(super) struct KeyArgs {
-    /// Master key of files that Linux has encrypted (fscrypt), as 16 to 64 raw bytes; may be given several times. Names and contents are then
-    /// decrypted where they are read, in UBIFS, ext4 and F2FS
+    /// File with a master key of files that Linux has encrypted (fscrypt): 16 to 64 raw bytes (repeatable). Names and contents in UBIFS, ext4
+    /// and F2FS are then decrypted
     #[arg(long = "key", value_name = "FILE")]
     keys: Vec<PathBuf>,
 }
 
 impl KeyArgs {
-    /// Adds the keys of encrypted files to the image, if the options name some.
+    /// Adds the keys of encrypted files to the image, if the options name any.
     pub(super) fn with_keys(&self, image: Image) -> Result<Image, Failure> {
         Ok(match self.read()? {
             Some(keys) => image.with_keys(keys),
@@ -68,7 +68,7 @@ impl KeyArgs {
         })
     }
 
-    /// The keys, if there are some.
+    /// Reads the keys; `None` if the options name none.
     pub(super) fn read(&self) -> Result<Option<Keys>, Failure> {
         let mut keys = Keys::default();
         for path in &self.keys {
@@ -146,7 +146,7 @@ impl ImageArgs {
         file(&self.image)
     }
 
-    /// Adds the keys of encrypted files to the image, if the options name some.
+    /// Adds the keys of encrypted files to the image, if the options name any.
     pub(super) fn with_keys(&self, image: Image) -> Result<Image, Failure> {
         self.keys.with_keys(image)
     }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 pub(crate) use floatgate_mtd::size::parse as bytes;
 
-/// As [`bytes`], for sizes below 4 GiB.
+/// Parses a size below 4 GiB with [`bytes`].
 pub(crate) fn bytes32(text: &str) -> Result<u32, String> {
     let bytes = bytes(text).map_err(|error| error.to_string())?;
     u32::try_from(bytes).map_err(|_| format!("{text} is too large"))

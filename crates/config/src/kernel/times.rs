@@ -98,7 +98,8 @@ impl Known {
         }
     }
 
-    /// Line in a part's head which states that its times are the family's; empty if a source states all of these paths.
+    /// Line for a part's head which states that its times are from the family; empty if a source states the times at
+    /// all of these paths.
     pub(super) fn times(&self, typical: &[impl AsRef<str>]) -> &'static str {
         if typical.iter().all(|path| self.numbers.contains_key(path.as_ref())) {
             ""

@@ -5,8 +5,8 @@
 //! hazard is stored, with the number of reads and the time up to which it is valid. A read compares two integers with these limits, and a
 //! hash with a threshold. Only if the hash is below the threshold, single bits are examined.
 //!
-//! As the hazards are constant, repeated reads of a page have the same errors, and more errors as the page ages. Bits whose hazard is
-//! within [`super::errors::UNSTABLE`] of the page hazard read right or wrong at random in each read.
+//! Because the hazards are constant, repeated reads of a page have the same errors, and more errors as the page ages. Bits whose
+//! hazard is within [`super::errors::UNSTABLE`] of the page hazard read right or wrong at random in each read.
 
 use super::errors::{Damage, DamagedCells, Sampler};
 use super::rber::{Conditions, ErrorSpec, Rber};
@@ -586,7 +586,8 @@ const LOOKS_ERASED: f32 = 0.8;
 const LSB: f64 = 2.0 / 3.0;
 const MSB: f64 = 4.0 / 3.0;
 
-/// Error rate in cells that an erase did not erase deeply enough. The figure is assumed, from "reads as erased, does not hold".
+/// Error rate of a page; `weak` is true if an interrupted erase did not erase its cells deeply enough. Such cells read as
+/// erased, but do not retain data. The factors are assumptions.
 fn weakened(rber: Rber, weak: bool) -> Rber {
     if weak { Rber { steady: rber.steady + 1e-3, retention: rber.retention * 10.0, ..rber } } else { rber }
 }

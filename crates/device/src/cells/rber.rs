@@ -17,11 +17,11 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
-    /// Bit error rate if both powers are 1.
+    /// Factor of the term: its bit error rate after one cycle, and one day (retention) or one read per page (disturb).
     pub rate: f64,
     /// Exponent of the number of cycles.
     pub cycles: f64,
-    /// Exponent of the days (retention) or of the reads per page (disturb); not used for wear.
+    /// Exponent of the days (retention) or of the reads per page (disturb); unused for wear.
     #[serde(default = "one")]
     pub amount: f64,
 }
@@ -38,11 +38,11 @@ pub struct ErrorSpec {
     pub floor: f64,
     /// Bit error rate from wear.
     pub wear: Power,
-    /// Bit error rate from retention, in days at `reference_c`.
+    /// Bit error rate from retention, which grows with the days since the program, at `reference_c`.
     pub retention: Power,
-    /// Bit error rate from read disturb, in reads of the block per page.
+    /// Bit error rate from read disturb, which grows with the reads of the block since its erase, divided by its pages.
     pub disturb: Power,
-    /// Share of the rate from wear that is added when all later pages of the block are programmed.
+    /// Increase of the rate from wear when all later pages of the block are programmed, as a fraction of this rate.
     #[serde(default = "program_disturb")]
     pub program_disturb: f64,
     /// Shape of the gamma distribution of the rate among codewords; when absent, all codewords have the same rate.

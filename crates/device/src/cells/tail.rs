@@ -45,8 +45,8 @@ fn up_to(strength: u32, n: f64, p: f64) -> f64 {
     })
 }
 
-/// Probability as [`beyond`] for an error rate that varies between codewords: gamma-distributed with mean `rber` and the given
-/// shape. For small rates this is the limit of a beta-binomial distribution, a negative binomial.
+/// Probability like [`beyond`] for an error rate that varies between codewords. The rate is gamma-distributed with mean `rber`
+/// and the given shape. For small rates this is the limit of a beta-binomial distribution, a negative binomial.
 pub fn beyond_dispersed(strength: u32, bits: u32, rber: f64, shape: f64) -> f64 {
     if rber <= 0.0 || strength >= bits {
         return 0.0;

@@ -56,14 +56,16 @@ pub struct WearSpec {
     pub program: Pulses,
     /// Pulses of a block erase (tBERS).
     pub erase: Pulses,
-    /// Number of first cycles of a block in which a program needs one pulse more than `fresh`, and is not yet faster
-    /// by wear.
+    /// Number of cycles of a new block during which a program needs one pulse more than `fresh` and wear does not yet
+    /// make it faster.
     #[serde(default = "break_in_cycles")]
     pub break_in_cycles: u32,
-    /// Exponent of the used share of a block's life; the number of program pulses falls with this power.
+    /// Exponent of the wear model of programs: the number of pulses falls with this power of the used share of a
+    /// block's life.
     #[serde(default = "program_exponent")]
     pub program_exponent: f64,
-    /// Exponent of the used share of a block's life; the number of erase pulses rises with this power.
+    /// Exponent of the wear model of erases: the number of pulses rises with this power of the used share of a block's
+    /// life.
     #[serde(default = "erase_exponent")]
     pub erase_exponent: f64,
     /// Standard deviation of the natural logarithm of the pace at which a block's times change.

@@ -22,14 +22,16 @@ pub(super) struct Cost {
     pub(super) correct_bit: Nanos,
 }
 
-/// Number of 32-bit words filled by the ECC bytes of a step; for each word of data, as many words are reduced.
+/// Number of 32-bit words that the ECC bytes of a step fill. The software engine updates all of them for each word of
+/// data.
 fn ecc_words(code: Code) -> u32 {
     code.ecc_bytes().div_ceil(4)
 }
 
 /// Numbers of instructions of Linux's software engines for a code.
 struct Instructions {
-    /// Instructions per KiB. Decoding encodes the data that was read and compares, so that it costs the same if no bit is wrong.
+    /// Instructions per KiB. Decoding without a wrong bit costs the same as encoding: the engine encodes the data that was read,
+    /// and compares the ECC bytes.
     per_kib: u64,
     /// Instructions per wrong bit.
     per_wrong_bit: u64,

@@ -56,13 +56,13 @@ pub trait NorMem {
     /// Writes words at ascending addresses to program them: one word, or the words of the program buffer.
     ///
     /// # Errors
-    /// As [`NorMem::command`].
+    /// The errors of [`NorMem::command`].
     fn program(&mut self, host: &mut Host, addr: u32, data: &[u8]) -> Result<(), Violation>;
 
     /// Reads bytes in the current mode of the chip.
     ///
     /// # Errors
-    /// As [`NorMem::command`].
+    /// The errors of [`NorMem::command`].
     fn read(&mut self, host: &mut Host, addr: u32, buf: &mut [u8]) -> Result<(), Violation>;
 
     /// Waits until a status read at `addr` could find the chip ready. It follows the polling plan of a driver: a pause, a
@@ -73,7 +73,7 @@ pub trait NorMem {
     /// Reads the status once, booked as polling.
     ///
     /// # Errors
-    /// As [`NorMem::command`].
+    /// The errors of [`NorMem::command`].
     fn status(&mut self, host: &mut Host, addr: u32) -> Result<u8, Violation>;
 }
 

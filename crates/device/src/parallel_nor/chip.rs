@@ -115,7 +115,7 @@ impl ParallelNor {
     /// program buffer are passed in groups.
     ///
     /// # Errors
-    /// As [`ParallelNor::write`].
+    /// The errors of [`ParallelNor::write`].
     pub fn write_run(&mut self, at: Instant, addr: u32, data: &[u8]) -> Result<(), Violation> {
         if data.is_empty() {
             return Ok(());

@@ -43,7 +43,8 @@ pub struct NandProfile {
     /// Data path from host to chip.
     #[serde(default)]
     pub tx: DataPath,
-    /// Shortest time per byte in all SDR modes, in ns (for example, 5 and 8 clocks per byte of an 80 MHz core).
+    /// Shortest time per byte in all SDR modes, in ns. Example: a controller core at 80 MHz that needs 5 clocks per
+    /// byte takes 62.5 ns.
     #[serde(default)]
     pub sdr_ns_per_byte: ReadWriteNs,
     /// Largest number of data bytes in one operation; 0 for no limit. Longer transfers need further operations.

@@ -41,7 +41,7 @@ pub struct RawNandSpec {
     /// JEDEC parameter page; none if the chip has no such page.
     #[serde(default)]
     pub jedec: Option<JedecSpec>,
-    /// Support of GET and SET FEATURES, and the support that the parameter page states.
+    /// Support of GET FEATURES and SET FEATURES: by the chip, and as stated in the parameter page.
     #[serde(default)]
     pub features: FeatureSpec,
     /// True if the chip has cached reads (31h, 3Fh).
@@ -292,8 +292,8 @@ pub struct FeatureSpec {
     pub get: bool,
     /// True if the parameter page states that the chip has both commands.
     pub advertised: bool,
-    /// True if the timing mode (feature 01h) can be set, and reads back. A chip without this feature works in each
-    /// mode that it lists (Macronix' AC series).
+    /// True if the timing mode (feature 01h) can be set and read. A chip without this feature works in each mode that
+    /// it lists (Macronix' AC series).
     pub timing_mode: bool,
 }
 
@@ -369,8 +369,8 @@ pub struct ReadRetry {
     pub feature: u8,
     /// Number of modes, including the normal mode 0.
     pub modes: u8,
-    /// Shift of the read thresholds in each mode, in standard deviations of the cells' threshold voltage downwards.
-    /// If empty, the shift is 0.3 times the mode (an assumption: makers publish no figures).
+    /// Decrease of the read thresholds in each mode, in standard deviations of the cells' threshold voltage. If empty,
+    /// the decrease is 0.3 times the number of the mode (an assumption: makers publish no figures).
     #[serde(default)]
     pub lowered: Vec<f64>,
     /// Addresses of the registers (kind `hynix`).

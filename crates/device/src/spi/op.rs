@@ -11,7 +11,7 @@ use std::str::FromStr;
 pub struct Width {
     /// Number of data lines: 1, 2, 4 or 8.
     pub lanes: u8,
-    /// Double transfer rate (DTR): a bit on each clock edge.
+    /// True for double transfer rate (DTR): each line transfers a bit on each clock edge.
     pub dtr: bool,
 }
 

@@ -75,8 +75,8 @@ pub struct DataPath {
     pub dtr_ns_per_byte: Option<u64>,
     /// True if the host moves data during the bus transfer (FIFO); false if the host moves data after it.
     pub overlap: bool,
-    /// Number of bytes in the FIFO at which it raises an interrupt and the clock stops until the host empties it; 0
-    /// without such interrupts.
+    /// Fill level of the FIFO in bytes at which it raises an interrupt; the clock then stops until the host has emptied
+    /// the FIFO. 0 without such interrupts.
     pub fifo_bytes: u32,
     /// Time from an interrupt of the FIFO until the driver moves data, in us; `host.wakeup_us` is added.
     #[serde(with = "units::us")]
@@ -280,8 +280,8 @@ pub struct SpiBus {
     /// Clock that the board requests, in Hz (device tree: `spi-max-frequency`).
     #[serde(with = "units::hz")]
     pub clock_hz: u64,
-    /// Bus mode as command-address-data, such as `1S-1S-8S`: the highest lanes and rate of each phase. A setup whose
-    /// data phase cannot reach them is refused.
+    /// Bus mode as command-address-data, such as `1S-1S-8S`: the largest number of lanes and the highest rate of each
+    /// phase. A setup is refused if its data phase cannot reach them.
     #[serde(default)]
     pub mode: Option<Mode>,
     /// Highest bus mode that board and software support, if `mode` is absent; a chip with a lower mode works in its

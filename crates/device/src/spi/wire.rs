@@ -31,7 +31,7 @@ pub struct SpiWire<C> {
     opcode: u8,
     ext: CmdExt,
     forms: Vec<Form>,
-    /// Bytes that the host writes, or bytes that the chip is to send.
+    /// Bytes that the host has written, or bytes that the chip will send.
     data: Vec<u8>,
     /// First bytes that the host sent in this window.
     sent: Vec<u8>,
@@ -74,7 +74,7 @@ impl Form {
         Self { shape, addr: 0, addr_left: shape.addr_bytes, dummy_left }
     }
 
-    /// True if data follows, or the end of the window.
+    /// True if the header is complete: data or the end of the window is next.
     const fn is_complete(&self) -> bool {
         self.addr_left == 0 && self.dummy_left == 0
     }
@@ -532,7 +532,7 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// Makes the current time the one from which clock cycles are counted.
+    /// Counts clock cycles from the current time on.
     fn rebase(&mut self) {
         self.base = self.now();
         self.half_cycles = 0;

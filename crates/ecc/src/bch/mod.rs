@@ -149,7 +149,7 @@ impl Bch {
     /// ECC bytes stay unchanged.
     ///
     /// # Panics
-    /// As [`encode`](Self::encode).
+    /// In the same cases as [`encode`](Self::encode).
     pub fn decode(&self, data: &mut [u8], ecc: &mut [u8]) -> Result<u32, Uncorrectable> {
         self.check_lengths(data.len(), ecc.len());
         let right = self.encoder.remainder(data);

@@ -68,7 +68,7 @@ impl Roots {
             return found;
         }
         let solved = self.split(field, &quotient(field, locator, near), bits, far);
-        // A double root does not stand for two errors.
+        // A double root does not mean two errors.
         if far.iter().any(|position| near.contains(position)) { found } else { found + solved }
     }
 
@@ -82,7 +82,7 @@ impl Roots {
         }
         positions.iter_mut().for_each(|root| *root = field.log(*root) as u16);
         let within = positions.iter().filter(|position| usize::from(**position) < bits).count();
-        // A double root does not stand for two errors.
+        // A double root does not mean two errors.
         let double = |at: usize| positions[..at].contains(&positions[at]);
         if degree > SMALL && (1..degree).any(double) { 0 } else { within }
     }
@@ -119,7 +119,7 @@ mod tests {
         product
     }
 
-    /// A double root does not stand for two errors, wherever it is among the others.
+    /// A double root does not mean two errors, at any position among the other roots.
     #[test]
     fn double_roots_are_no_errors() {
         let field = Field::new(linux_polynomial(13).unwrap()).unwrap();

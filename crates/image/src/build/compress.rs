@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::item::{Batch, Step};
 
-/// Number of pieces of a batch: more than there are cores, as the pieces take different times.
+/// Number of pieces of a batch. It exceeds the usual number of cores, because pieces take different times.
 const PIECES: usize = 16;
 
 /// Result of a block's compression: the compressor, the end of its bytes in the piece, and the CRC
@@ -40,7 +40,7 @@ impl Compressors {
         Self { how, all: (0..PIECES).map(|_| Compressor::default()).collect() }
     }
 
-    /// Compresses the blocks of a batch into pieces. The order of the blocks stays.
+    /// Compresses the blocks of a batch into pieces, without a change of their order.
     pub(super) fn run(&mut self, batch: &Batch, pieces: &mut Vec<Piece>) {
         let blocks: Vec<&[u8]> = batch
             .steps

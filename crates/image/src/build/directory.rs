@@ -1,4 +1,4 @@
-//! Source for a directory of the host: all its files, in the order of their names.
+//! Build source for a directory of the host: all its files, ordered by name.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -13,10 +13,10 @@ use rustix::fs::{IFlags, Mode, OFlags};
 use super::BuildError;
 use super::item::{BLOCK, Feeder, Item, ItemKind, Xattrs};
 
-/// Longest list of attribute names, and longest value, that Linux returns, bytes.
+/// Maximum size of a list of attribute names, and of an attribute's value, in Linux, bytes.
 const XATTR_MAX: usize = 65536;
 
-/// Deepest nesting of directories.
+/// Maximum nesting of directories.
 const MAX_DEPTH: usize = 1024;
 
 /// State of a walk through a directory of the host.
@@ -125,8 +125,8 @@ impl Walk<'_> {
             permissions: metadata.mode() & 0o7777,
             uid: metadata.uid(),
             gid: metadata.gid(),
-            // Reading changes the access time and copying the change time. The same tree is meant to
-            // give the same image, so all times are the modification time.
+            // Reads change the access time, and copies change the change time. All times are therefore set to the
+            // modification time, so that the same tree gives the same image.
             atime: time,
             ctime: time,
             mtime: time,
@@ -185,8 +185,7 @@ impl Walk<'_> {
         opened.map_or(Ok(FileFlags::default()), |folder| self.flags(folder))
     }
 
-    /// Flags of a file that UBIFS has too. Filesystems without flags report this with several error
-    /// codes.
+    /// Flags of a file that UBIFS also supports. Filesystems without flags return one of several error codes.
     fn flags(&mut self, file: impl std::os::fd::AsFd) -> Result<FileFlags, BuildError> {
         let flags = rustix::fs::ioctl_getflags(file).unwrap_or(IFlags::empty());
         for (flag, name) in [(IFlags::NODUMP, "nodump"), (IFlags::NOATIME, "noatime")] {
@@ -291,7 +290,7 @@ fn kind(place: &Path, metadata: &Metadata) -> Result<ItemKind, String> {
     })
 }
 
-/// Estimate of the bytes that a directory takes in an image at most, without compression.
+/// Estimated maximum size of a directory in an image, without compression, bytes.
 pub(super) fn estimate(root: &Path) -> u64 {
     let mut bytes = 0u64;
     let mut open = vec![root.to_owned()];

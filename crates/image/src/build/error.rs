@@ -1,4 +1,4 @@
-//! Reasons for which an image cannot be built, with remedies.
+//! Reasons why an image cannot be built, with advice.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use floatgate_stack::fs::Error;
 use super::super::ubinize::UbinizeError;
 use crate::ImageError;
 
-/// Reason for which an image cannot be built.
+/// Reason why an image cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// Source that cannot be read.

@@ -12,13 +12,13 @@ use crate::report::Loss;
 /// Size of a block in bytes.
 pub(super) const BLOCK: usize = BLOCK_BYTES as usize;
 
-/// Bytes of data that fill a batch.
+/// Size of the data in a full batch, bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Number of steps that fill a batch.
 const BATCH_STEPS: usize = 2048;
 
-/// Bytes of a file read at once.
+/// Number of bytes of a file that are read at once.
 const READ_BYTES: usize = 64 * BLOCK;
 
 /// Kind of a file.
@@ -27,7 +27,7 @@ pub(super) enum ItemKind {
     Directory,
     /// Regular file, with its size in bytes, holes included.
     Regular(u64),
-    /// Another name of an earlier file, whose path this is.
+    /// Another name of an earlier file, with the path of that file.
     Link(Vec<Vec<u8>>),
     Symlink(Vec<u8>),
     BlockDevice(DeviceNumber),
@@ -93,7 +93,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Creates an empty batch with room for the data of a full one.
+    /// Creates an empty batch with capacity for the data of a full one.
     pub(super) fn new() -> Self {
         Self { steps: Vec::new(), data: Vec::with_capacity(BATCH_BYTES + READ_BYTES) }
     }
@@ -102,7 +102,7 @@ impl Batch {
 /// Sending end of the pipeline, which a source feeds with files and data.
 pub(super) struct Feeder {
     sender: SyncSender<Batch>,
-    /// Written batches, which come back so that their memory is used again.
+    /// Written batches, whose memory is reused.
     spent: Receiver<Batch>,
     batch: Batch,
 }
@@ -133,7 +133,7 @@ impl Feeder {
     fn send(&mut self) -> Result<(), BuildError> {
         let empty = self.spent.try_recv().unwrap_or_else(|_| Batch::new());
         let batch = std::mem::replace(&mut self.batch, empty);
-        // The receiver is gone because the other side has failed; its own error states the reason.
+        // The receiver no longer exists, because the other side has failed. Its own error states the reason.
         self.sender.send(batch).map_err(|_| BuildError::Stopped)
     }
 
@@ -221,7 +221,7 @@ impl Overrides {
         }
     }
 
-    /// The time, or the latest one allowed if it is later.
+    /// Returns the time, limited to `latest`.
     pub(super) fn time(&self, time: Timestamp) -> Timestamp {
         let latest = self.latest.map(|seconds| Timestamp { seconds, nanoseconds: 0 });
         latest.map_or(time, |latest| time.min(latest))

@@ -12,14 +12,14 @@ use crate::ImageError;
 use crate::format::jffs2::write::mark_clean;
 use crate::image::fill;
 
-/// Eraseblocks beyond those that the files need: the ones that writing leaves free, and a partly filled
+/// Number of eraseblocks in addition to those that the files need: blocks that writing leaves free, and a partly filled
 /// one.
 const SPARE_BLOCKS: u64 = 8;
 
 /// Smallest eraseblock that Linux mounts, bytes.
 const ERASE_MIN: u32 = 4 << 10;
 
-/// Builds a JFFS2 image into a store, as [`build`](super::build).
+/// Builds a JFFS2 image into a store; see [`build`](super::build).
 pub(super) fn build(
     source: &Source,
     store: impl Store + 'static,
@@ -78,7 +78,7 @@ fn geometry(source: &Source, own: &Jffs2Options, options: &BuildOptions) -> Resu
     let known = options.shape.size.map(|size| u64::from(size.pebs) * u64::from(erase)).or(own.pad_bytes);
     let files = source.estimate().or(known).ok_or(BuildError::SizeUnknown { is_jffs2: true })?;
     let blocks = files.saturating_add(files / 16).div_ceil(u64::from(erase));
-    // Writing keeps two of a hundred blocks free; the rest of the twentieth is a margin.
+    // 5 % of the blocks are added: writing keeps 2 % free, and the other 3 % are a margin.
     let blocks = blocks + blocks / 20 + SPARE_BLOCKS;
     let size_bytes = (blocks * u64::from(erase)).min((1 << 32) - u64::from(erase));
     let kind = if page == 1 { FlashKind::Nor } else { FlashKind::SlcNand };

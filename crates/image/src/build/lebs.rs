@@ -1,12 +1,12 @@
-//! LEBs of a UBI volume during a build, each at its place in a PEB of the image.
+//! LEBs of a UBI volume during a build, each in its PEB of the image.
 
 use floatgate_media::ubi::Geometry;
 use floatgate_stack::store::{Store, StoreError};
 
 use super::super::ubinize::FIRST_DATA_PEB;
 
-/// LEBs of one volume as one contiguous range of bytes over the image. LEB 0 is in the first PEB behind the volume
-/// table. The headers are written after all LEBs.
+/// LEBs of one volume as a contiguous range of bytes. LEB 0 is in the first PEB after the volume table. The headers are
+/// written after all LEBs.
 #[derive(Debug)]
 pub(super) struct Lebs<S> {
     inner: S,

@@ -1,10 +1,12 @@
 //! Building an image from a directory or a tar.
 //!
-//! There is no second writer: a new filesystem is mounted on the bytes of the image with its commit deferred, what the source
-//! delivers is put in, and the unmount commits. One thread reads the source, all cores compress what it has read, and
-//! meanwhile the batch before goes into the filesystem, in order. Around a UBI volume the headers are written last.
+//! Images are written by the same code as mounted filesystems. A new filesystem is mounted on the image with a deferred
+//! commit, the files of the source are written to it, and the unmount commits. One thread reads the source, all cores
+//! compress the data, and at the same time the previous batch is written to the filesystem, in order. The headers around a
+//! UBI volume are written last.
 //!
-//! The same input gives the same bytes: names are sorted, times come from the files, the identity from the contents.
+//! The same input gives the same bytes. Names are sorted, times are those of the files, and the identifiers are
+//! computed from the contents.
 
 mod compress;
 #[cfg(not(target_family = "wasm"))]
@@ -61,7 +63,7 @@ use write::Writer;
 #[cfg(not(target_family = "wasm"))]
 pub(crate) use write::lost_time;
 
-/// Fewest LEBs that a filesystem can grow to if no option names a number.
+/// Minimum number of LEBs to which a filesystem can grow if no option sets a number.
 const LEAST_MAX_LEBS: u32 = 128;
 
 /// Source of the files.
@@ -78,32 +80,32 @@ pub enum Source {
 /// Container around the filesystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Container {
-    /// Nothing: a bare UBIFS, for `ubiupdatevol` or `ubinize`.
+    /// No container: a bare UBIFS, for `ubiupdatevol` or `ubinize`.
     None,
     /// A UBI device with one volume.
     Ubi {
         /// Name of the partition.
         name: String,
-        /// It grows to all free space when it is first attached.
+        /// True if the volume grows to all free space when it is first attached.
         autoresize: bool,
-        /// Image sequence number; it follows from the contents unless given.
+        /// Image sequence number; `None` to compute it from the contents.
         image_seq: Option<u32>,
     },
-    /// None, and the filesystem is a JFFS2.
+    /// No container; the filesystem is a JFFS2.
     Jffs2(Jffs2Options),
-    /// None, and the filesystem is of a format that is only built and read.
+    /// No container; the filesystem has a format that is only built and read.
     Tree(TreeOptions),
 }
 
-/// A JFFS2 that is built. Page and eraseblock are those of [`BuildOptions::shape`]: with a page of 1 it is for NOR, and eraseblocks
-/// begin with a clean marker.
+/// Options of a new JFFS2. Sizes of page and eraseblock are those of [`BuildOptions::shape`]. A page size of 1 means NOR;
+/// eraseblocks then begin with a clean marker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Jffs2Options {
-    /// For a machine whose numbers begin with the most significant byte.
+    /// True to store numbers with the most significant byte first.
     pub big_endian: bool,
-    /// Eraseblocks end with a summary, as `sumtool` makes them.
+    /// True to end each eraseblock with a summary, like `sumtool`.
     pub summaries: bool,
-    /// Bytes that the image has, filled up to whole eraseblocks; the rest is erased, on NOR with clean markers.
+    /// Size of the image, rounded up to whole eraseblocks. The unused part is erased, with clean markers on NOR.
     pub pad_bytes: Option<u64>,
 }
 
@@ -120,23 +122,23 @@ pub struct BuildOptions {
     pub shape: FlashShape,
     /// Container around the filesystem.
     pub container: Container,
-    /// The filesystem; `uuid`, `max_lebs`, `deferred` and `time` are set by the build where they are not given here.
+    /// Parameters of the filesystem. The build sets `uuid`, `max_lebs`, `deferred` and `time` if they are not set here.
     pub format: FormatOptions,
-    /// UUID of the filesystem; it follows from the contents unless given.
+    /// UUID of the filesystem; `None` to compute it from the contents.
     pub uuid: Option<[u8; 16]>,
-    /// Bytes set aside for the volume.
+    /// Size of the volume, bytes.
     pub volume_bytes: Option<u64>,
-    /// Attributes that all files get.
+    /// Attributes that replace those of all files.
     pub overrides: Overrides,
-    /// The text of a device table.
+    /// Text of a device table.
     pub device_table: Option<String>,
 }
 
 impl WriteBack {
-    /// The kind of an image that is built.
+    /// Kind of image that a build with these options writes.
     ///
     /// # Errors
-    /// Sizes that UBI does not take.
+    /// Sizes that UBI does not support.
     pub fn of_built(options: &BuildOptions) -> Result<Self, BuildError> {
         Ok(match options.container {
             Container::None => Self::Ubifs,
@@ -154,30 +156,30 @@ impl WriteBack {
 /// Report on an image that was built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Built {
-    /// Files, directories and other entries, the root not counted.
+    /// Number of files, directories and other entries, without the root.
     pub entries: u64,
-    /// Bytes of all files, holes included.
+    /// Size of all files, including holes, bytes.
     pub bytes: u64,
-    /// Bytes of the image.
+    /// Size of the image, bytes.
     pub image_bytes: u64,
-    /// LEBs that the filesystem has; a volume needs as many. For a JFFS2, its eraseblocks.
+    /// Number of LEBs of the filesystem, which is also the minimum of its volume. For a JFFS2, number of eraseblocks.
     pub lebs: u32,
-    /// LEBs that it can grow to.
+    /// Number of LEBs to which the filesystem can grow.
     pub max_lebs: u32,
     /// Properties of files that the image cannot hold bit for bit.
     pub losses: Vec<Loss>,
-    /// Remarks on an image that Linux accepts, and does not use as it was probably meant.
+    /// Warnings about an image that Linux accepts, but probably does not use as intended.
     pub warnings: Vec<Finding>,
 }
 
-/// Bytes that a file with so much data takes in an image, at most: its data nodes, inode, name and part of the index.
+/// Maximum size of a file with `data` bytes in an image: data nodes, inode, name and its part of the index, bytes.
 fn image_bytes(data: u64) -> u64 {
     let blocks = data.div_ceil(item::BLOCK as u64);
     data.saturating_add(blocks.saturating_mul(48 + 8 + 40)).saturating_add(640)
 }
 
 impl Source {
-    /// Bytes that it may take in an image, at most; `None` if that cannot be known.
+    /// Maximum size of the source's files in an image, bytes; `None` if it cannot be known.
     fn estimate(&self) -> Option<u64> {
         match self {
             #[cfg(not(target_family = "wasm"))]
@@ -213,11 +215,11 @@ impl Source {
     }
 }
 
-/// Builds an image into a file, which is empty and may be read and written.
+/// Builds an image into a file, which must be empty and open for reading and writing.
 ///
 /// # Errors
-/// A source that cannot be read, options that make no image, no room, failures of the host. What single files cannot have is
-/// listed in [`Built::losses`] instead.
+/// A source that cannot be read, impossible options, no space, failures of the host. Properties of single files that cannot
+/// be stored are listed in [`Built::losses`] instead.
 pub fn build(source: &Source, out: File, options: &BuildOptions) -> Result<Built, BuildError> {
     let again = out.try_clone();
     let error = match build_once(source, out, options) {
@@ -241,7 +243,7 @@ fn build_once(source: &Source, out: File, options: &BuildOptions) -> Result<Buil
     }
 }
 
-/// LEBs that a filesystem can have as the options are.
+/// Maximum number of LEBs of a filesystem with these options.
 fn most_lebs(source: &Source, options: &BuildOptions) -> Result<u32, BuildError> {
     let leb_bytes = options.shape.ubi()?.leb_bytes();
     let volume = options.volume_bytes.map(|bytes| lebs(bytes.div_ceil(u64::from(leb_bytes))));
@@ -249,11 +251,12 @@ fn most_lebs(source: &Source, options: &BuildOptions) -> Result<u32, BuildError>
     Ok(volume.map_or(most, |volume| volume.min(most)))
 }
 
-/// Most LEBs by which a filesystem has to be larger than its data and areas.
+/// Maximum number of LEBs that a filesystem needs in addition to its data and areas.
 const STEP_MAX: u32 = 1 << 10;
 
-/// Error that says how many LEBs the files need, where `most` are too few. For this the filesystem is built in `out` again: in as many as
-/// it may need, and then in ever fewer. `None` if more LEBs do not help, or if the source can be read only once.
+/// Error with the number of LEBs that the files need, if `most` are too few. To find this number, the filesystem is built in `out` again,
+/// first with the maximum that it may need, and then with fewer and fewer LEBs. `None` if more LEBs do not help, or if the source can be
+/// read only once.
 fn too_few(source: &Source, out: &File, options: &BuildOptions, most: u32) -> Option<BuildError> {
     let is_other = matches!(options.container, Container::Jffs2(_) | Container::Tree(_));
     if is_other || matches!(source, Source::Stdin) {
@@ -267,7 +270,8 @@ fn too_few(source: &Source, out: &File, options: &BuildOptions, most: u32) -> Op
         out.set_len(0).ok()?;
         build_once(source, out.try_clone().ok()?, &options).ok().map(|built| built.lebs)
     };
-    // One that can grow further has larger areas before the main area, and free LEBs behind its data, which writing needs.
+    // A filesystem that can grow further has larger areas before the main area, and free LEBs after its data, which
+    // writing needs.
     let (mut fewest, mut enough) = (most.saturating_add(1), in_lebs(None)?);
     let mut step = 1;
     while in_lebs(Some(enough)).is_none() {
@@ -305,7 +309,7 @@ fn build_into(
     let leb_bytes = u64::from(geometry.leb_bytes());
     let volume_lebs = options.volume_bytes.map(|bytes| lebs(bytes.div_ceil(leb_bytes)));
     let max_lebs = max_lebs(source, options, geometry.leb_bytes(), volume_lebs)?;
-    // What is asked for is the least that a volume offers; an image never needs more than its volume has.
+    // The requested size is the minimum of the volume, and an image never needs more than its volume has.
     let room = volume_lebs.map_or(max_lebs, |volume| volume.min(max_lebs));
     let shape = options.shape.volume(&geometry, room);
     let format = FormatOptions {
@@ -363,7 +367,7 @@ fn build_into(
     }
 }
 
-/// Writes the headers of a UBI device around LEBs that are in their places.
+/// Writes the headers of a UBI device around LEBs that are already written.
 fn enclose<S: Store>(lebs: Lebs<S>, headers: &Headers, volume: &VolumeSource) -> Result<S, BuildError> {
     let geometry = &headers.geometry;
     let count = self::lebs(lebs.size_bytes().div_ceil(u64::from(geometry.leb_bytes())));
@@ -388,8 +392,8 @@ fn lebs(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// LEBs that the filesystem can grow to: the number from the options, or the LEBs of a volume that does not
-/// grow. Otherwise they are what the flash has, or twice what the source can need at most, rounded up to a
+/// Number of LEBs to which the filesystem can grow: the number in the options, or the size of a volume that does not
+/// grow. Otherwise it is the number of LEBs on the flash, or twice the maximum need of the source, rounded up to a
 /// power of two.
 fn max_lebs(
     source: &Source,
@@ -405,7 +409,7 @@ fn max_lebs(
         return Ok(volume);
     }
     if let Some(budget) = options.shape.budget() {
-        // A volume can take what UBI would keep for bad blocks, which Linux remarks.
+        // A volume may use PEBs that UBI would reserve for bad blocks; Linux then prints a warning.
         let is_enough = |lebs: &u32| *lebs >= ubifs::MIN_LEBS;
         return Ok(Some(budget.available_lebs()).filter(is_enough).unwrap_or(budget.most_lebs(0)));
     }
@@ -415,7 +419,7 @@ fn max_lebs(
     Ok(doubled.checked_next_power_of_two().unwrap_or(u32::MAX))
 }
 
-/// The reason why a filesystem cannot be made, in terms of the parameters that were given.
+/// Reason why a filesystem cannot be created, in terms of the given parameters.
 fn not_formatted(error: ubifs::Error) -> BuildError {
     match error {
         ubifs::Error::Superblock(what) => BuildError::Sizes(what),
@@ -431,26 +435,26 @@ fn not_formatted(error: ubifs::Error) -> BuildError {
 /// Report on a filesystem that was filled with the files of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilledFiles {
-    /// Files, directories and other entries, the root not counted.
+    /// Number of files, directories and other entries, without the root.
     pub entries: u64,
-    /// Bytes of all files, holes included.
+    /// Size of all files, including holes, bytes.
     pub bytes: u64,
     /// Properties of files that the filesystem cannot hold bit for bit.
     pub losses: Vec<Loss>,
-    /// The source has said what the root directory is like: not every tar does.
+    /// True if the source contains attributes of the root directory, which not every tar does.
     pub has_root: bool,
-    /// A UUID that follows from the contents.
+    /// UUID computed from the contents.
     pub uuid: [u8; 16],
-    /// An image sequence number that follows from the contents.
+    /// Image sequence number computed from the contents.
     pub image_seq: u32,
 }
 
-/// Puts the files of a source, and what the device table says, into an empty filesystem. Data are compressed on all cores as
-/// `compression` says before they are handed over.
+/// Writes the files of a source and of the device table into an empty filesystem. Data is first compressed on all cores,
+/// with the method of `compression`.
 ///
 /// # Errors
-/// A source that cannot be read, no space, failures of the host. What single files cannot have is listed in
-/// [`FilledFiles::losses`] instead.
+/// A source that cannot be read, no space, failures of the host. Properties of single files that cannot be stored are
+/// listed in [`FilledFiles::losses`] instead.
 pub fn fill_filesystem(
     source: &Source,
     fs: &mut dyn FileSystem,
@@ -460,7 +464,7 @@ pub fn fill_filesystem(
     fill_with(Writer::new(fs, options.overrides), source, compression, options)
 }
 
-/// As [`fill_filesystem`], by a writer.
+/// Writes the files of a source into an empty filesystem with a writer; see [`fill_filesystem`].
 fn fill_with(
     mut writer: Writer<'_>,
     source: &Source,
@@ -481,11 +485,11 @@ struct Filled<V> {
     built: Built,
     volume: V,
     superblock: Superblock,
-    /// An image sequence number for it.
+    /// Image sequence number for the device.
     seq: u32,
 }
 
-/// Makes the filesystem, fills it and unmounts it.
+/// Creates the filesystem, fills it and unmounts it.
 fn filled<V: Volume + 'static>(
     source: &Source,
     volume: V,

@@ -13,8 +13,8 @@ struct Ready {
     pieces: Vec<Piece>,
 }
 
-/// Runs a build: `feed` reads a batch while others are compressed and written. Each written batch goes back to the
-/// reader, which uses its memory again.
+/// Runs a build: `feed` reads a batch while others are compressed and written. Each written batch is returned to the
+/// reader, which reuses its memory.
 pub(super) fn run(
     feed: impl FnOnce(Feeder) -> Result<(), BuildError> + Send,
     writer: &mut Writer<'_>,
@@ -35,7 +35,7 @@ pub(super) fn run(
             .0;
             std::mem::swap(&mut pieces, &mut ready.pieces);
             let written = std::mem::replace(&mut ready.batch, batch);
-            // A reader that has finished needs no memory back.
+            // A reader that has finished needs no more memory.
             let _ = back.send(written);
             if outcome.is_err() {
                 break;

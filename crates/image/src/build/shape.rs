@@ -6,8 +6,8 @@ use floatgate_stack::ubi::PebBudget;
 
 use super::error::BuildError;
 
-/// Bytes written at once, unless a page is larger. Nothing on the flash depends on this number, and
-/// a host is faster with large writes.
+/// Size of a write, bytes, unless a page is larger. The contents of the flash do not depend on it, and large writes are
+/// faster on a host.
 const WRITE_BYTES: u32 = 32 << 10;
 
 /// Alignment of the VID header in a PEB, bytes; ubinize refuses other offsets.
@@ -16,9 +16,9 @@ const VID_ALIGN: u32 = 8;
 /// Sizes of the flash that an image is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashShape {
-    /// Smallest write in bytes: a page of NAND; 1 on NOR.
+    /// Minimum write size, bytes: a page of NAND; 1 on NOR.
     pub page_bytes: u32,
-    /// Smallest write of UBI's headers in bytes: a sub-page, or a page.
+    /// Minimum write size of UBI's headers, bytes: a sub-page, or a page.
     pub sub_page_bytes: u32,
     /// Size of a PEB in bytes.
     pub peb_bytes: u32,
@@ -35,7 +35,7 @@ pub struct FlashSize {
     pub pebs: u32,
     /// Number of PEBs of the whole chip.
     pub chip_pebs: u32,
-    /// Largest number of bad blocks of the chip over its life; 0 if that is unknown, and on NOR.
+    /// Maximum number of bad blocks of the chip over its life; 0 if it is unknown, and on NOR.
     pub worst_bad: u32,
 }
 
@@ -55,7 +55,7 @@ impl FlashShape {
     /// Offsets of headers and data in a PEB.
     ///
     /// # Errors
-    /// No UBI device has these sizes.
+    /// Sizes that are impossible for a UBI device.
     pub fn ubi(&self) -> Result<ubi::Geometry, BuildError> {
         let flash = ubi::Flash {
             peb_bytes: self.peb_bytes,

@@ -84,7 +84,7 @@ impl Line {
         BuildError::Table { line: self.number, what: what.into() }
     }
 
-    /// Fails for a regular file, which has to exist: a table has no contents.
+    /// Returns an error for a regular file. It must exist already, because a table has no contents.
     fn makes(&self) -> Result<(), BuildError> {
         if self.kind == b'f' { Err(self.wrong("there is no such file in the tree")) } else { Ok(()) }
     }

@@ -1,7 +1,7 @@
 //! Tar archive as a build source, read once from its start to its end.
 //!
 //! Supported are ustar, POSIX.1-2001 (pax) with nanoseconds, long names and extended attributes, GNU's long names, and
-//! GNU tar's sparse files. This module reads the pax records itself, as their values may hold any bytes.
+//! GNU tar's sparse files. The pax records are parsed here, because their values may contain any bytes.
 
 mod acl;
 mod records;
@@ -28,9 +28,9 @@ const MAX_RECORDS: u64 = 16 << 20;
 struct Tar<'r> {
     reader: &'r mut dyn Read,
     name: &'r Path,
-    /// Pax records that hold for all following entries.
+    /// Pax records that apply to all following entries.
     global: Records,
-    /// Pax records that hold for the next entry.
+    /// Pax records that apply to the next entry.
     next: Records,
 }
 

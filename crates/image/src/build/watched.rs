@@ -1,16 +1,16 @@
-//! Store that keeps the host's error. The filesystem above it reports a failure only as a LEB or an eraseblock that
-//! does not answer.
+//! Store that remembers the host's error, because the filesystem above it reports only a LEB or an eraseblock that
+//! cannot be accessed.
 
 use floatgate_stack::{Store, StoreError};
 use std::sync::{Arc, OnceLock};
 
-/// Store that keeps the first failure of the store below.
+/// Store that remembers the first failure of the underlying store.
 pub(super) struct Watched<S> {
     store: S,
     failure: Failure,
 }
 
-/// First failure of a store, if there was one.
+/// First failure of a store, if any.
 pub(super) type Failure = Arc<OnceLock<StoreError>>;
 
 impl<S> Watched<S> {

@@ -51,7 +51,8 @@ impl<'f> Writer<'f> {
         }
     }
 
-    /// Creates a writer for files that are only compared. They keep their ACLs, which UBIFS does not have.
+    /// Creates a writer for files that are only compared. It preserves their ACLs, although UBIFS does not support
+    /// ACLs.
     pub(super) fn comparing(fs: &'f mut dyn FileSystem) -> Self {
         let writer = Self::new(fs, Overrides::default());
         Self { holds: Holds { acls: true, ..writer.holds }, ..writer }
@@ -240,7 +241,7 @@ impl<'f> Writer<'f> {
         Ok(inode)
     }
 
-    /// Gives an existing directory the attributes of the item.
+    /// Sets the attributes of an existing directory to those of the item.
     fn set_attributes(&mut self, inode: u32, item: &Item) -> Result<(), Error> {
         for (name, value) in &item.xattrs {
             self.fs.set_xattr(inode, name, value, SetXattr::Any)?;

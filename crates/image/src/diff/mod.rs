@@ -25,15 +25,15 @@ const CHUNK: usize = 1 << 18;
 /// Properties that a comparison includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiffOptions {
-    /// Modification times.
+    /// True to compare modification times.
     pub times: bool,
-    /// Owner and group.
+    /// True to compare owner and group.
     pub owners: bool,
-    /// Positions of holes.
+    /// True to compare the positions of holes.
     pub holes: bool,
-    /// Flags of inodes.
+    /// True to compare the flags of inodes.
     pub flags: bool,
-    /// Attributes of the root directory.
+    /// True to compare the attributes of the root directory.
     pub root: bool,
 }
 
@@ -120,7 +120,7 @@ pub fn diff(images: [(&Image, &Selection); 2], options: &DiffOptions) -> Result<
     Ok(compare(&mut *first, &mut *second, options))
 }
 
-/// As [`diff`], of two mounted filesystems.
+/// Compares two mounted filesystems.
 pub fn compare(first: &mut dyn FileSystem, second: &mut dyn FileSystem, options: &DiffOptions) -> DiffReport {
     let mut report = DiffReport::default();
     for (number, fs) in [(1, &*first), (2, &*second)] {
@@ -384,9 +384,9 @@ fn note(changes: &mut Vec<Change>, field: &str, first: &str, second: &str) {
 /// Attributes that both filesystems can store.
 #[derive(Clone, Copy, Debug)]
 struct Comparable {
-    /// Fractions of a second in times.
+    /// True if both store fractions of a second in times.
     nanoseconds: bool,
-    /// Link counts of directories, with the same meaning in both.
+    /// True if link counts of directories have the same meaning in both.
     directory_links: bool,
 }
 

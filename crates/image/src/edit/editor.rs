@@ -11,16 +11,16 @@ use crate::report::Loss;
 use crate::walk::Walk;
 use crate::words::count;
 
-/// Names that attributes have in every filesystem.
+/// Text about the attribute names that all filesystems support.
 const XATTR_NAMES: &str = "attributes are named user.NAME, trusted.NAME or security.NAME";
 
-/// Names that attributes have in a filesystem with ACLs.
+/// Text about the attribute names that a filesystem with ACLs supports.
 const XATTR_AND_ACL_NAMES: &str = "attributes are named user.NAME, trusted.NAME, security.NAME, system.posix_acl_access or system.posix_acl_default";
 
-/// Changes of an inode, if there are any.
+/// Function that determines the changes of an inode, if any.
 type Changes<'c> = dyn Fn(&mut dyn FileSystem, u32) -> Result<Option<AttributeChanges>, Error> + 'c;
 
-/// An owner to set; what is `None` stays.
+/// An owner to set; `None` leaves a value unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     /// Owner: user id.
@@ -32,7 +32,7 @@ pub struct Owner {
 impl std::str::FromStr for Owner {
     type Err = String;
 
-    /// `UID`, `UID:GID` or `:GID`.
+    /// Parses `UID`, `UID:GID` or `:GID`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (uid, gid) = text.split_once(':').map_or((text, None), |(uid, gid)| (uid, Some(gid)));
         let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{text:?} is no number: UID:GID"));
@@ -41,7 +41,7 @@ impl std::str::FromStr for Owner {
     }
 }
 
-/// The path that begins all of some paths: of one path, the path itself.
+/// Longest common beginning of some paths; for one path, the path itself.
 fn common<'p>(mut paths: impl Iterator<Item = &'p Vec<Vec<u8>>>) -> Vec<Vec<u8>> {
     let mut common = paths.next().cloned().unwrap_or_default();
     for path in paths {
@@ -51,22 +51,22 @@ fn common<'p>(mut paths: impl Iterator<Item = &'p Vec<Vec<u8>>>) -> Vec<Vec<u8>>
     common
 }
 
-/// Changes files of a mounted filesystem and keeps count.
+/// Changes files of a mounted filesystem, and counts the changes.
 pub struct Editor<'f> {
     pub(super) fs: &'f mut dyn FileSystem,
     /// Changes made so far.
     pub done: Edited,
-    /// Inodes whose owner or permissions the filesystem has not kept, each with its path.
+    /// Inodes whose owner or permissions the filesystem has not stored, each with its path.
     unkept: BTreeMap<u32, Vec<Vec<u8>>>,
 }
 
 impl<'f> Editor<'f> {
-    /// For a filesystem that is mounted for writing.
+    /// Creates an editor for a filesystem that is mounted for writing.
     pub fn new(fs: &'f mut dyn FileSystem) -> Self {
         Self { fs, done: Edited::default(), unkept: BTreeMap::new() }
     }
 
-    /// The changes, with owners and permissions among the losses that a filesystem without them has not kept.
+    /// Returns the report on the changes. Owners and permissions that the filesystem cannot store are losses.
     pub(super) fn end(mut self) -> Edited {
         if !self.unkept.is_empty() {
             let entries = count(self.unkept.len() as u64, "entry");
@@ -78,13 +78,13 @@ impl<'f> Editor<'f> {
         self.done
     }
 
-    /// True of a filesystem that may have nothing but files and directories.
+    /// True if the filesystem can contain only regular files and directories.
     pub(super) fn holds_files_only(&self) -> bool {
         let holds = self.fs.holds();
         !holds.flags && !holds.nanoseconds
     }
 
-    /// Notes an inode whose owner or permissions are not those that were set; false if it is one.
+    /// Records an inode if its owner or permissions differ from those that were set; in this case returns false.
     pub(super) fn note_unkept(
         &mut self,
         path: &ImagePath,
@@ -110,24 +110,25 @@ impl<'f> Editor<'f> {
         Ok(attributes.file_type == FileType::Directory)
     }
 
-    /// Asks if anything exists at this path.
+    /// True if a file of any type exists at this path.
     ///
     /// # Errors
-    /// Damage; a file where a directory should be on the way.
+    /// Damage; a file instead of a directory in the path.
     pub fn exists(&mut self, path: &ImagePath) -> Result<bool, EditError> {
         Ok(path.find(self.fs)?.is_some())
     }
 
-    /// Asks if there is a directory at this path.
+    /// True if this path is a directory.
     ///
     /// # Errors
-    /// It is not there; damage.
+    /// A missing file; damage.
     pub fn is_dir(&mut self, path: &ImagePath) -> Result<bool, EditError> {
         let inode = path.inode(self.fs)?;
         self.is_directory(path, inode)
     }
 
-    /// Where something of a name goes if it is to go to `to`: into a directory that is there, else it gets this name.
+    /// Path of a file with a name after it is moved to `to`: inside `to` if that is an existing directory, otherwise
+    /// `to` itself.
     pub(super) fn target(&mut self, to: &ImagePath, name: &[u8]) -> Result<ImagePath, EditError> {
         match to.find(self.fs)? {
             Some(inode) if self.is_directory(to, inode)? => Ok(to.join(name)),
@@ -137,10 +138,11 @@ impl<'f> Editor<'f> {
         }
     }
 
-    /// Makes a directory. With `parents` those on the way too, and one that is there is no error.
+    /// Creates a directory. With `parents`, missing parent directories are also created, and an existing directory is
+    /// no error.
     ///
     /// # Errors
-    /// It exists, or a file is in the way; no space.
+    /// An existing directory, a file instead of a directory in the path, no space.
     pub fn make_dir(
         &mut self,
         path: &ImagePath,
@@ -194,10 +196,10 @@ impl<'f> Editor<'f> {
         Ok(inode)
     }
 
-    /// Removes a file; with `recursive` a directory with all it holds, else a directory is an error.
+    /// Removes a file; with `recursive`, also a directory with its contents. Without it, a directory is an error.
     ///
     /// # Errors
-    /// It is not there, a directory.
+    /// A missing file, or a directory.
     pub fn remove(&mut self, path: &ImagePath, recursive: bool) -> Result<(), EditError> {
         let at = path.name(self.fs)?;
         let inode = self.fs.lookup(at.directory, at.name).map_err(path.failed())?;
@@ -214,14 +216,14 @@ impl<'f> Editor<'f> {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// It is not there, not a directory, not empty.
+    /// A missing directory, a file that is not a directory, a directory that is not empty.
     pub fn remove_dir(&mut self, path: &ImagePath) -> Result<(), EditError> {
         let at = path.name(self.fs)?;
         self.done.entries += 1;
         self.fs.remove_dir(at.directory, at.name).map_err(path.failed())
     }
 
-    /// Removes what a directory holds from the bottom up, and then the directory.
+    /// Removes the contents of a directory, bottom up, and then the directory.
     fn remove_tree(&mut self, path: &ImagePath, at: Name<'_>, inode: u32) -> Result<(), EditError> {
         let mut directories = vec![(at.directory, at.name.to_vec())];
         let mut walk = Walk::new(inode);
@@ -236,7 +238,7 @@ impl<'f> Editor<'f> {
                 }
             }
         }
-        // Each was found after the one that it is in.
+        // Each entry was found after its directory.
         for (parent, name) in directories.iter().rev() {
             self.done.entries += 1;
             self.fs.remove_dir(*parent, name).map_err(path.failed())?;
@@ -244,11 +246,11 @@ impl<'f> Editor<'f> {
         Ok(())
     }
 
-    /// Gives a file another name, or moves it into a directory that is there. What has the name is replaced, or with
-    /// [`Rename::KeepTarget`] an error.
+    /// Renames a file, or moves it into an existing directory. An existing file with the new name is replaced; with
+    /// [`Rename::KeepTarget`] it is an error.
     ///
     /// # Errors
-    /// It is not there; a target that cannot be replaced; a directory moved below itself.
+    /// A missing file, a target that cannot be replaced, a directory that is moved into itself.
     pub fn rename(&mut self, from: &ImagePath, to: &ImagePath, how: Rename) -> Result<(), EditError> {
         let source = from.name(self.fs)?;
         self.fs.lookup(source.directory, source.name).map_err(from.failed())?;
@@ -258,7 +260,8 @@ impl<'f> Editor<'f> {
         self.fs.rename(source, target, how).map_err(to.failed())
     }
 
-    /// As [`target`](Self::target); a directory may get a name that ends with a slash.
+    /// Path of a renamed file, by the rules of [`target`](Self::target). The new name of a directory may end with a
+    /// slash.
     fn target_of_rename(&mut self, to: &ImagePath, source: Name<'_>) -> Result<ImagePath, EditError> {
         let plain = to.meaning_directory(false);
         let moved = self.fs.lookup(source.directory, source.name).map_err(to.failed())?;
@@ -266,10 +269,10 @@ impl<'f> Editor<'f> {
         self.target(to, source.name)
     }
 
-    /// Gives a file another name beside the one it has.
+    /// Adds another name to a file (hard link).
     ///
     /// # Errors
-    /// It is not there, a directory; the new name exists.
+    /// A missing file, a directory, a new name that exists.
     pub fn link(&mut self, existing: &ImagePath, name: &ImagePath) -> Result<(), EditError> {
         let inode = existing.inode(self.fs)?;
         let attributes = self.fs.attributes(inode).map_err(existing.failed())?;
@@ -283,10 +286,10 @@ impl<'f> Editor<'f> {
         self.fs.link(inode, at.directory, at.name).map_err(name.failed())
     }
 
-    /// Makes a symbolic link. The target is any text.
+    /// Creates a symbolic link. The target may be any text.
     ///
     /// # Errors
-    /// The name exists; a target that is empty or too long.
+    /// An existing name, or a target that is empty or too long.
     pub fn symlink(&mut self, target: &[u8], name: &ImagePath, owner: Owner) -> Result<(), EditError> {
         let last = target.rsplit(|&byte| byte == b'/').find(|part| !part.is_empty());
         let name = self.target(name, last.unwrap_or(b"link"))?;
@@ -294,10 +297,10 @@ impl<'f> Editor<'f> {
         self.create(&name, at, NewKind::Symlink(target), 0o777, owner).map(drop)
     }
 
-    /// Changes permissions; with `recursive` of all a directory holds too. Symbolic links below keep theirs.
+    /// Changes permissions; with `recursive`, also those of a directory's contents, except symbolic links.
     ///
     /// # Errors
-    /// It is not there.
+    /// A missing file.
     pub fn chmod(
         &mut self,
         path: &ImagePath,
@@ -315,11 +318,11 @@ impl<'f> Editor<'f> {
         })
     }
 
-    /// Changes owner and group; with `recursive` of all a directory holds too. As Linux does, it takes set-user-id and
-    /// set-group-id from regular files.
+    /// Changes owner and group; with `recursive`, also those of a directory's contents. The bits set-user-id and
+    /// set-group-id of regular files are cleared, as in Linux.
     ///
     /// # Errors
-    /// It is not there.
+    /// A missing file.
     pub fn chown(&mut self, path: &ImagePath, owner: Owner, recursive: bool) -> Result<(), EditError> {
         self.change(path, recursive, &|fs, inode| {
             let attributes = fs.attributes(inode)?;
@@ -337,7 +340,7 @@ impl<'f> Editor<'f> {
         })
     }
 
-    /// Changes the attributes of a file, or of all below a directory.
+    /// Changes the attributes of a file, or of a directory with its contents.
     fn change(&mut self, path: &ImagePath, recursive: bool, changes: &Changes<'_>) -> Result<(), EditError> {
         let first = path.inode(self.fs)?;
         self.change_inode(path, first, changes)?;
@@ -367,7 +370,7 @@ impl<'f> Editor<'f> {
     /// Sets an extended attribute, or removes it if there is no value.
     ///
     /// # Errors
-    /// The file or the attribute is not there; a name that the filesystem does not have; an ACL that Linux refuses.
+    /// A missing file or attribute, an attribute name that the filesystem does not support, an ACL that Linux refuses.
     pub fn set_xattr(
         &mut self,
         path: &ImagePath,

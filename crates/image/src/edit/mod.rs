@@ -1,13 +1,13 @@
-//! Changing a filesystem in an image where it is: all of a change, or nothing.
+//! Changes of a filesystem inside its image. A change is made completely or not at all.
 //!
-//! - [`Session`]: an image that is being changed, in memory until [`Session::commit`].
-//! - [`Editor`]: what can be done with the files of a mounted filesystem.
-//! - [`put`](mod@put): files of the host into the image.
+//! - [`Session`]: an image with pending changes, which stay in memory until [`Session::commit`].
+//! - [`Editor`]: operations on the files of a mounted filesystem.
+//! - [`put`](mod@put): copies files of the host into the image.
 //! - [`Permissions`]: modes in the notations of `chmod`.
 //!
-//! The image keeps its erase counters, volumes and sizes; a volume grows only if that is asked for, and nothing is moved because of
-//! wear. A file that is shorter than its volumes grows when it has to, at most to their size. An image that asks for its free space
-//! to be erased by the first mount goes on asking for it.
+//! Erase counters, volumes and sizes of the image stay the same. A volume grows only on request, and no data is moved because of
+//! wear. A file that is shorter than its volumes grows if necessary, up to their size. An image whose superblock requests that the
+//! first mount erases its free space keeps this request.
 
 mod editor;
 mod path;
@@ -63,7 +63,7 @@ pub enum EditError {
         /// Name of the attribute.
         name: String,
     },
-    /// The changes together do not fit the filesystem.
+    /// The changes do not fit into the filesystem.
     #[error("the changes do not fit: they leave no space on the filesystem")]
     Full,
     /// Error on the host.
@@ -108,10 +108,10 @@ pub enum EditError {
         /// Size of the filesystem.
         growth: Growth,
     },
-    /// The change needs more room, and the image has one size.
+    /// The change needs more space, and the size of the image is fixed.
     #[error("{0}; the image cannot grow")]
     NoGrowth(Box<EditError>),
-    /// Something else follows the image in its file, or its format has one size.
+    /// Other data follows the image in its file, or its format has a fixed size.
     #[error("the image cannot grow: something else follows in the file, or the format fills its partition")]
     CannotGrow,
     /// The request is impossible for this path.

@@ -1,4 +1,4 @@
-//! Files of the host into an image, as `cp -a` does it.
+//! Copies files of the host into an image, like `cp -a`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -15,46 +15,47 @@ use crate::build::lost_time;
 use crate::report::Loss;
 use crate::words::show_name;
 
-/// Bytes of a block of a file.
+/// Size of a block of a file, bytes.
 const BLOCK: usize = 4096;
 
-/// Bytes of a file that are read together.
+/// Number of bytes of a file that are read at once.
 const CHUNK: usize = 64 * BLOCK;
 
 /// Options of `put`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PutOptions {
-    /// Whom the files belong to, instead of whom they belong to on the host.
+    /// Owner of the files in the image; a value of `None` is taken from the host.
     pub owner: Owner,
-    /// No file gets a later time.
+    /// Latest time of any file; later times are set to it.
     pub time_max: Option<Timestamp>,
 }
 
-/// A file of the host, and where it goes.
+/// A file of the host, with its destination.
 struct Job {
     source: PathBuf,
     target: ImagePath,
 }
 
-/// State of putting files into an image.
+/// State while files are copied into an image.
 struct Put<'e, 'f> {
     editor: &'e mut Editor<'f>,
     options: PutOptions,
-    /// Inodes in the image by device and inode on the host, of files with several names.
+    /// Inodes in the image of files with several names, by device and inode on the host.
     links: BTreeMap<(u64, u64), u32>,
-    /// Directories, which get their times when all is in them.
+    /// Directories, whose times are set after their contents were copied.
     directories: Vec<(u32, ImagePath, Metadata)>,
 }
 
 impl Editor<'_> {
-    /// Puts files and directories of the host, with all they hold, into a directory that is there, or a single one under
-    /// another name. What has the name is replaced; directories are filled up.
+    /// Copies files of the host, and directories with their contents, into an existing directory; or a single one under
+    /// a new name. Existing files of the same name are replaced, and existing directories are merged.
     ///
-    /// Contents with their holes, permissions, owner, times, extended attributes, devices and hard links are those of the
-    /// host; what cannot be kept is among the losses.
+    /// Contents with their holes, permissions, owner, times, extended attributes, devices and hard links are copied from
+    /// the host. Properties that cannot be stored are listed as losses.
     ///
     /// # Errors
-    /// A file that cannot be read; no space in the image; a directory where a file is in the way, or the other way round.
+    /// A file that cannot be read, no space in the image, a directory that would replace a file, or a file that would
+    /// replace a directory.
     pub fn put(&mut self, sources: &[PathBuf], to: &ImagePath, options: PutOptions) -> Result<(), EditError> {
         let mut put = Put { editor: self, options, links: BTreeMap::new(), directories: Vec::new() };
         for source in sources {
@@ -70,12 +71,12 @@ impl Put<'_, '_> {
         let to = to.meaning_directory(to.is_directory || several);
         match source.file_name() {
             Some(name) => self.editor.target(&to, name.as_bytes()),
-            // `.` and `/` have no name: what they hold goes there.
+            // `.` and `/` have no name, so their contents are copied.
             None => Ok(to),
         }
     }
 
-    /// A file, or a directory with all it holds.
+    /// Copies a file, or a directory with its contents.
     fn tree(&mut self, first: Job) -> Result<(), EditError> {
         let mut jobs = vec![first];
         while let Some(job) = jobs.pop() {
@@ -95,7 +96,7 @@ impl Put<'_, '_> {
         Ok(())
     }
 
-    /// A file or a directory; what is in the directory comes back.
+    /// Copies a file, or creates a directory and returns its entries.
     fn one(&mut self, job: &Job) -> Result<Vec<Job>, EditError> {
         let metadata = fs::symlink_metadata(&job.source).map_err(EditError::host(&job.source))?;
         if !metadata.is_dir() {
@@ -109,7 +110,7 @@ impl Put<'_, '_> {
         Ok(below)
     }
 
-    /// A directory: one that is there, or a new one.
+    /// Finds or creates a directory.
     fn directory(&mut self, job: &Job, metadata: &Metadata) -> Result<u32, EditError> {
         match job.target.find(self.editor.fs)? {
             Some(inode) if self.editor.is_directory(&job.target, inode)? => Ok(inode),
@@ -130,7 +131,7 @@ impl Put<'_, '_> {
         }
     }
 
-    /// Anything but a directory.
+    /// Copies a file of any type except a directory.
     fn leaf(&mut self, job: &Job, metadata: &Metadata) -> Result<(), EditError> {
         let at = job.target.name(self.editor.fs)?;
         self.make_room(job, at)?;
@@ -150,7 +151,7 @@ impl Put<'_, '_> {
         self.finish(&job.target, inode, metadata)
     }
 
-    /// Takes away what has the name.
+    /// Removes an existing file of the same name.
     fn make_room(&mut self, job: &Job, at: Name<'_>) -> Result<(), EditError> {
         match self.editor.fs.unlink(at.directory, at.name) {
             Ok(()) | Err(Error::NotFound) => Ok(()),
@@ -158,7 +159,7 @@ impl Put<'_, '_> {
         }
     }
 
-    /// A new inode of the same kind.
+    /// Creates an inode of the same type.
     fn make(&mut self, job: &Job, at: Name<'_>, metadata: &Metadata) -> Result<u32, EditError> {
         let file_type = metadata.file_type();
         let device = DeviceNumber {
@@ -184,7 +185,7 @@ impl Put<'_, '_> {
         self.editor.create(&job.target, at, kind, mode, owner)
     }
 
-    /// The data of a file. Holes, and blocks of zeros, become holes.
+    /// Copies the data of a file. Holes and blocks of zeros become holes.
     fn contents(&mut self, job: &Job, inode: u32, size: u64) -> Result<(), EditError> {
         let file = File::open(&job.source).map_err(EditError::host(&job.source))?;
         let mut at = 0;
@@ -213,7 +214,7 @@ impl Put<'_, '_> {
         Ok(())
     }
 
-    /// Extended attributes; those that the filesystem does not keep are losses.
+    /// Copies extended attributes. Attributes that the filesystem cannot store are losses.
     fn xattrs(&mut self, job: &Job, inode: u32) -> Result<(), EditError> {
         let holds = self.editor.fs.holds();
         for name in list_xattrs(&job.source).map_err(EditError::host(&job.source))? {
@@ -241,8 +242,8 @@ impl Put<'_, '_> {
         self.editor.done.losses.push(Loss::new(job.target.parts(), what));
     }
 
-    /// Owner, permissions and times. The access time is set to the modification time, as the copy has not
-    /// been read yet.
+    /// Sets owner, permissions and times. The access time is set to the modification time, because the copy was not
+    /// read yet.
     fn finish(&mut self, path: &ImagePath, inode: u32, metadata: &Metadata) -> Result<(), EditError> {
         let nanoseconds = u32::try_from(metadata.mtime_nsec()).unwrap_or(0);
         let mtime = Timestamp { seconds: metadata.mtime(), nanoseconds };
@@ -275,7 +276,7 @@ impl Put<'_, '_> {
     }
 }
 
-/// Entries of a directory of the host, the last name first.
+/// Entries of a directory of the host, in reverse order of their names.
 fn children(job: &Job) -> Result<Vec<Job>, EditError> {
     let mut jobs = Vec::new();
     for entry in fs::read_dir(&job.source).map_err(EditError::host(&job.source))? {
@@ -287,7 +288,7 @@ fn children(job: &Job) -> Result<Vec<Job>, EditError> {
     Ok(jobs)
 }
 
-/// The next stretch with data, from `at` on; where holes cannot be found out, all of the rest.
+/// Next range with data from `at` on; up to the end of the file if the host does not report holes.
 fn next_data(file: &File, at: u64, size: u64) -> Option<(u64, u64)> {
     if at >= size {
         return None;
@@ -301,7 +302,7 @@ fn next_data(file: &File, at: u64, size: u64) -> Option<(u64, u64)> {
     (start < size).then_some((start, end.min(size)))
 }
 
-/// Fills the buffer from a place in a file; a file that got shorter meanwhile is an error.
+/// Fills the buffer from an offset of a file. A file that has become shorter is an error.
 fn read_all(file: &File, buf: &mut [u8], at: u64) -> std::io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, buf, at)
 }

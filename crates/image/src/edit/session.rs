@@ -1,4 +1,4 @@
-//! An image that is being changed, in memory until all of the change is known to be possible.
+//! An image with pending changes, which stay in memory until the whole change is known to be possible.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use floatgate_host::output::{self, Output};
 /// Divisor for growth: an image that is too small grows by one part in 8 until it is large enough.
 const GROWTH: u32 = 8;
 
-/// PEBs that UBI needs beside those of volumes and the reserve for bad blocks: two copies of the volume table, one for wear levelling, one
-/// for atomic changes of a LEB.
+/// Number of PEBs that UBI needs in addition to volumes and the reserve for bad blocks: two for the volume table, one for wear levelling,
+/// one for atomic LEB changes.
 const UBI_PEBS: u64 = 4;
 
 /// Options of a change.
@@ -35,30 +35,30 @@ const UBI_PEBS: u64 = 4;
 pub struct EditOptions {
     /// Selection of the filesystem.
     pub selection: Selection,
-    /// One that was not unmounted is recovered first; otherwise it is refused.
+    /// True to recover a filesystem that was not unmounted; otherwise it is refused.
     pub recover: bool,
-    /// The time of the changes.
+    /// Time of the changes, for the timestamps of files.
     pub time: Timestamp,
-    /// The changed image goes there, and the one it was stays as it is.
+    /// Path for the changed image; the original image then stays unchanged. `None` to change the original.
     pub output: Option<PathBuf>,
-    /// Growth of the volume. Without it, a change keeps all sizes.
+    /// Growth of the volume.
     pub growth: GrowTo,
 }
 
 /// Number of LEBs that the volume of a changed filesystem gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GrowTo {
-    /// As many as it has.
+    /// The current number of LEBs.
     #[default]
     Keep,
-    /// As many as the change needs, at most those that the filesystem was made for.
+    /// The number of LEBs that the change needs, up to the maximum for which the filesystem was made.
     Needed,
-    /// This number.
+    /// This number of LEBs.
     Lebs(u32),
 }
 
 impl GrowTo {
-    /// The largest size with which a change is tried.
+    /// Maximum size with which a change is tried.
     const fn tried(self, growth: Growth) -> u32 {
         match self {
             Self::Keep => growth.volume,
@@ -68,7 +68,7 @@ impl GrowTo {
     }
 }
 
-/// A session whose filesystem is unmounted, with what is to be written.
+/// A session after the unmount of its filesystem, with the data to be written.
 pub(super) struct Ended {
     pub(super) pending: FilePending,
     free_blocks: u64,
@@ -81,10 +81,10 @@ pub(super) struct Ended {
     _lock: Lock,
 }
 
-/// An image that is being changed. Nothing is written before [`commit`](Self::commit).
+/// An image with pending changes. Nothing is written before [`commit`](Self::commit).
 pub struct Session {
     fs: ImageFs,
-    /// The image with the pending changes, to be opened again.
+    /// The image with the pending changes, which can be opened again.
     image: Image,
     grown: Vec<Grown>,
     /// Files that the recovery removed.
@@ -94,18 +94,18 @@ pub struct Session {
     oob: Option<OobPages>,
     path: PathBuf,
     output: Option<PathBuf>,
-    /// Keeps others from changing the file.
+    /// Lock that prevents other programs from changing the file.
     _lock: Lock,
 }
 
 /// Report on the image that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Committed {
-    /// The file that was written.
+    /// Path of the written file.
     pub file: String,
-    /// Bytes written to flash, erased ones included; 0 if nothing had to be changed.
+    /// Number of bytes written to flash, including erased bytes; 0 if nothing changed.
     pub written_bytes: u64,
-    /// Blocks of 4 KiB that are free now, those reserved for the superuser included.
+    /// Number of free blocks of 4 KiB, including those reserved for the superuser.
     pub free_blocks: u64,
     /// Sizes that are larger than before.
     pub grown: Vec<Grown>,
@@ -114,7 +114,7 @@ pub struct Committed {
     pub write_back: WriteBack,
 }
 
-/// A size that a change has made larger.
+/// A size that has increased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Grown {
     /// `volume`, `image` or `file`.
@@ -128,10 +128,10 @@ pub struct Grown {
 }
 
 impl Session {
-    /// Opens an image and mounts what is meant in it.
+    /// Opens an image and mounts the selected filesystem.
     ///
     /// # Errors
-    /// As [`Image::mount`]; another program is changing the file.
+    /// The errors of [`Image::mount`], and a file that another program is changing.
     pub fn open(path: &Path, options: &EditOptions) -> Result<Self, EditError> {
         Self::with_lebs(path, options, None)
     }
@@ -141,7 +141,7 @@ impl Session {
         let lock = Lock::new(path, access == Access::Write).map_err(ImageError::from)?;
         let (image, pending, oob) = Image::open_pending(path, &options.selection)?;
         let found = image.choose(&options.selection)?;
-        // All of a change is written or nothing, so that nothing has to be kept back for its worst case.
+        // A change is written completely or not at all, so no space must be reserved for its worst case.
         let behaviour = Behaviour { privileged: true, budget: false, ..Behaviour::default() };
         let image = image.with_lebs(lebs);
         let paths = Paths::before(&image, &found, options.recover)?;
@@ -159,20 +159,21 @@ impl Session {
         &mut *self.fs
     }
 
-    /// Unmounts the filesystem and writes the changes to the file, in the order in which a chip would have seen them. Who stops
-    /// this half-way leaves what a power cut leaves: an image to be recovered.
+    /// Unmounts the filesystem and writes the changes to the file, in the order of the operations on a chip. An interruption
+    /// has the effect of a power cut: the image must be recovered.
     ///
-    /// A bare UBIFS has no UBI that changes LEBs atomically, and a JFFS2 no transactions. The whole file is
-    /// therefore written anew beside the old one and takes its place, as with an output of its own.
+    /// A bare UBIFS has no atomic LEB changes, and JFFS2 has no transactions. Therefore a new file is written, as for a
+    /// separate output, and then replaces the old one.
     ///
     /// # Errors
-    /// No space in the image: nothing was written. The file cannot be written.
+    /// No space in the image, in which case nothing was written; or the file cannot be written.
     pub fn commit(self) -> Result<Committed, EditError> {
         let ended = self.end_mount()?;
         Ok(ended.write()?)
     }
 
-    /// Brings everything to the pending changes, the index too: not every reader of images replays a journal.
+    /// Unmounts the filesystem, so that the pending changes also contain the index; some readers of images do not
+    /// replay a journal.
     pub(super) fn end_mount(self) -> Result<Ended, EditError> {
         let Self { mut fs, image, grown, pending, found, oob, path, output, _lock: lock, .. } = self;
         fs.end_change().map_err(EditError::of_end)?;
@@ -184,14 +185,14 @@ impl Session {
     }
 }
 
-/// A change of a filesystem; it may be carried out more than once.
+/// A change of a filesystem. It may be executed more than once.
 pub type Change<'c> = dyn Fn(&mut Editor<'_>) -> Result<(), EditError> + 'c;
 
-/// Changes an image. Its volume grows only if the options say so.
+/// Changes an image. Its volume grows only if the options allow it.
 ///
 /// # Errors
-/// As [`Session::open`], the change, and [`Session::commit`]; a number of LEBs that the volume cannot have: the image is as it was
-/// then.
+/// The errors of [`Session::open`], of the change, and of [`Session::commit`], and an impossible number of LEBs. After an error
+/// the image is unchanged.
 pub fn edit(
     path: &Path,
     options: &EditOptions,
@@ -218,7 +219,7 @@ fn growth_of(path: &Path, options: &EditOptions) -> Result<Option<Growth>, Image
     Image::open_sized(path, Access::Read, &options.selection)?.growth(&options.selection, options.recover)
 }
 
-/// Has an error tell the size with which the change is possible: that which it would grow to.
+/// Adds to an error the size to which the image would have to grow for the change.
 fn with_needed_growth(
     error: EditError,
     before: Growth,
@@ -234,7 +235,7 @@ fn with_needed_growth(
 }
 
 fn needed_growth(path: &Path, options: &EditOptions, before: Growth, lebs: u64) -> NeededGrowth {
-    // The volume was chosen already, and the sizes are those of the whole device.
+    // The volume was already selected, and the sizes are those of the whole device.
     let selection = Selection { volume: None, ..options.selection.clone() };
     let info = Image::open_sized(path, Access::Read, options.selection.peb_bytes)
         .and_then(|image| selected_info(&image, &selection));
@@ -278,7 +279,7 @@ fn edit_growing(
     outcome
 }
 
-/// Changes an image up to the point where it would be written.
+/// Executes a change without writing the image.
 fn attempt(
     path: &Path,
     options: &EditOptions,
@@ -330,7 +331,7 @@ impl Ended {
         self.write_changes(&file).map_err(|error| ImageError::Interrupted(Box::new(error)))
     }
 
-    /// Makes sure that the host has room for all changes before the first one is written.
+    /// Checks that the host has space for all changes before the first one is written.
     fn reserve(&self, file: &File) -> Result<(), ImageError> {
         let end = self.found.format().end_of_change(&self.found, &self.pending)?;
         for range in self.pending.changed(end) {
@@ -340,7 +341,7 @@ impl Ended {
         Ok(())
     }
 
-    /// Copies the file, changes the copy, and gives it the name.
+    /// Copies the file, changes the copy, and renames it to the name of the file.
     fn write_anew(&self, copy: Output) -> Result<u64, ImageError> {
         let source = File::open(&self.path).map_err(ImageError::File)?;
         output::copy_sparse(&source, copy.file()).map_err(|error| copy.failed(error))?;

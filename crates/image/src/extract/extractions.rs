@@ -1,4 +1,4 @@
-//! Extraction of the filesystem or the volumes that are meant.
+//! Extraction of the selected filesystem or volumes.
 
 use floatgate_stack::ubifs::Behaviour;
 
@@ -24,38 +24,41 @@ impl Extracting for Mounted {
     }
 }
 
-/// Selection of what is extracted: a filesystem, or all volumes of a device that has several.
+/// The parts to be extracted: a filesystem, or all volumes of a device with several volumes.
 pub struct Extractions(Box<dyn Extracting>);
 
 impl Extractions {
-    /// Finds what is meant: the volume that was named, or all of them. A filesystem that is alone is extracted as it is.
+    /// Finds the parts to extract: the selected volume, or all volumes. A single filesystem is extracted without a
+    /// folder of its own.
     ///
     /// # Errors
-    /// Several images and none chosen; nothing is left of a filesystem that was named or is alone; the host's.
+    /// Several images without a selection, no readable part of a selected or single filesystem, or an error of the
+    /// host.
     pub fn open(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
         if image.keys.is_some() && found.is_flash() {
-            // The files of a survey are not decrypted: those of a mounted filesystem are.
+            // Files of a mounted filesystem are decrypted, but not files of a survey.
             let fs = image.mount(selection, true, Behaviour::default())?;
             return Ok(Self(Box::new(Mounted(fs))));
         }
         found.format().extraction(Chosen { image, found: &found, selection }).map(Self)
     }
 
-    /// Finds what there was at an earlier moment, of one filesystem. What garbage collection has erased since
-    /// is missing, or has an older state; the report says so where this is visible.
+    /// Finds the files of one filesystem in the state at an earlier point in time. Data that garbage collection has
+    /// erased since then is missing, or is in an older state; the report lists such losses if they are visible.
     ///
     /// # Errors
-    /// As [`open`](Self::open); several volumes and none chosen; a moment of another kind of filesystem.
+    /// The errors of [`open`](Self::open), several volumes without a selection, and a point in time of another kind of
+    /// filesystem.
     pub fn open_at(image: &Image, selection: &Selection, at: At) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
         found.format().extraction_at(Chosen { image, found: &found, selection }, at).map(Self)
     }
 
-    /// Extracts all of it. The limits hold for each filesystem.
+    /// Extracts all selected parts. The limits apply to each filesystem.
     ///
     /// # Errors
-    /// As [`extract`](super::extract).
+    /// The errors of [`extract`](super::extract).
     pub fn run(
         self,
         target: &mut dyn Target,

@@ -35,7 +35,7 @@ pub trait Source {
     /// Readable names of a directory, and the damage of other names.
     fn names(&mut self, directory: u32) -> (Vec<Name>, Vec<String>);
 
-    /// Reason for which an encrypted file is not decrypted, where keys were given.
+    /// Reason why an encrypted file is not decrypted, if keys were given.
     fn why_encrypted(&mut self, inode: u32) -> Option<String> {
         let _ = inode;
         None
@@ -53,7 +53,7 @@ pub trait Source {
     /// Target of a symbolic link.
     ///
     /// # Errors
-    /// It is damaged.
+    /// A damaged file.
     fn read_link(&mut self, inode: u32) -> Result<Vec<u8>, Error>;
 
     /// Blocks of a file with data, in order, from `block` on and at most `max`, with their positions.
@@ -65,7 +65,7 @@ pub trait Source {
     /// Reads a block; bytes after its end are zeros.
     ///
     /// # Errors
-    /// It is damaged.
+    /// A damaged file.
     fn read_block(
         &mut self,
         inode: u32,

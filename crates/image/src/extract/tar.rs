@@ -1,8 +1,8 @@
 //! Extraction of files into a tar archive with every attribute, without special rights.
 //!
-//! POSIX.1-2001 (pax) records carry what a header does not: nanoseconds, long names, large sizes, and extended attributes
-//! as `SCHILY.xattr.`, which GNU tar and libarchive read (`tar --xattrs --xattrs-include='*'`). A file with
-//! holes is stored as its data only, in GNU tar's sparse format 1.0, which libarchive and Python read too.
+//! POSIX.1-2001 (pax) records contain properties that do not fit into a header: nanoseconds, long names, large sizes, and
+//! extended attributes as `SCHILY.xattr.`, which GNU tar and libarchive read (`tar --xattrs --xattrs-include='*'`). A
+//! file with holes is stored as its data only, in GNU tar's sparse format 1.0, which libarchive and Python can also read.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -75,7 +75,7 @@ impl<W: Write> TarTarget<W> {
             ("GNU.sparse.realsize".to_owned(), contents.size().to_string().into_bytes()),
         ];
         records.extend(pax_records(entry, b"", None));
-        // Programs that do not know sparse files show them under this folder name.
+        // Programs without support for sparse files show them under this folder name.
         let (folder, name) = path
             .iter()
             .rposition(|&byte| byte == b'/')
@@ -145,13 +145,13 @@ fn pax_records(entry: &Entry<'_>, path: &[u8], link: Option<&[u8]>) -> Vec<(Stri
     push("mtime", decimal(attributes.mtime));
     push("atime", decimal(attributes.atime));
     for (name, value) in entry.xattrs {
-        // A pax key has to be text; attribute names of Linux nearly always are.
+        // A pax key must be text, and attribute names of Linux nearly always are.
         records.push((format!("SCHILY.xattr.{}", String::from_utf8_lossy(name)), value.clone()));
     }
     records
 }
 
-/// Time in seconds with nine decimals. The sign of a time before 1970 holds for the whole number.
+/// Time in seconds with nine decimals. The sign of a time before 1970 applies to the whole number.
 fn decimal(time: floatgate_stack::fs::Timestamp) -> Vec<u8> {
     let total = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
     let sign = if total < 0 { "-" } else { "" };
@@ -174,7 +174,7 @@ impl<'c> Stream<'c> {
         Self { contents, at: 0, piece: Vec::new(), piece_at: 0 }
     }
 
-    /// Loads the piece at or behind the position of the stream.
+    /// Loads the piece at or after the position of the stream.
     fn advance(&mut self) {
         while self.at >= self.piece_at + self.piece.len() as u64 && self.piece_at < self.contents.size() {
             match self.contents.next_piece() {
@@ -266,7 +266,7 @@ fn no_socket() -> Vec<String> {
     vec!["a socket: a tar cannot hold it".to_owned()]
 }
 
-/// Losses for extended attributes with names that are no text, which a pax key has to be.
+/// Losses for extended attributes whose names are not text, because a pax key must be text.
 fn losses(entry: &Entry<'_>) -> Vec<String> {
     let lost =
         entry.xattrs.iter().filter(|(name, _)| std::str::from_utf8(name).is_err() || name.contains(&b'='));

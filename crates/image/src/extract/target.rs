@@ -25,7 +25,7 @@ impl Default for ExtractLimits {
     }
 }
 
-/// File, directory or other entry that is handed to a target.
+/// File, directory or other entry that is passed to a target.
 #[derive(Clone, Debug)]
 pub struct Entry<'a> {
     /// Names on the path from the root; empty for the root itself. No name is empty, `.` or `..`, or contains
@@ -48,17 +48,17 @@ pub struct Extracted {
     pub bytes: u64,
     /// Files and attributes that were not restored bit for bit; empty if all were.
     pub losses: Vec<Loss>,
-    /// Damage in the image that has caused no loss beyond `losses`.
+    /// Damage in the image that caused no further losses.
     pub notes: Vec<String>,
-    /// The format has no checksum over data, so that changed data cannot be noticed.
+    /// True if the format has no checksums of data, so that changed data cannot be detected.
     #[serde(skip)]
     pub is_unverified: bool,
 }
 
-/// Reason for which an extraction ended early. Files written before that stay.
+/// Reason why an extraction ended early. Files that were already written stay.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtractError {
-    /// Failure of the target to take a file.
+    /// The target could not write a file.
     #[error("{path}: {error}")]
     Target {
         /// Path of the file that was being written.
@@ -107,14 +107,14 @@ pub trait Target {
     /// The target cannot be written.
     fn special(&mut self, entry: &Entry<'_>) -> Result<Vec<String>, io::Error>;
 
-    /// Writes another name of a file that came before under the name `first`.
+    /// Writes another name of a file that was already written as `first`.
     ///
     /// # Errors
     /// The target cannot be written.
     fn link(&mut self, entry: &Entry<'_>, first: &[Vec<u8>]) -> Result<Vec<String>, io::Error>;
 }
 
-/// Target that reads all contents and keeps nothing, for a list of the losses alone.
+/// Target that reads and discards all contents, to find only the losses.
 pub(crate) struct Nowhere;
 
 impl Target for Nowhere {
@@ -142,7 +142,7 @@ impl Target for Nowhere {
 
 /// Part of an image that is ready to be extracted.
 pub(crate) trait Extracting {
-    /// Extracts the whole part. The limits hold for each filesystem.
+    /// Extracts the whole part. The limits apply to each filesystem.
     ///
     /// # Errors
     /// The target cannot be written, or there are more entries than the limit.

@@ -34,7 +34,7 @@ struct Walk<'w> {
     entered: Entered,
     /// First name of each inode with several names.
     first_names: BTreeMap<u32, Vec<Vec<u8>>>,
-    /// Those inodes with several names that were not restored exactly.
+    /// Inodes with several names that were not restored exactly.
     damaged: BTreeSet<u32>,
     /// Buffer for contents.
     buffer: Vec<u8>,
@@ -117,7 +117,7 @@ impl Walk<'_> {
         }
     }
 
-    /// An encrypted file, with the reason for which it is not decrypted.
+    /// Reports an encrypted file, with the reason why it is not decrypted.
     fn report_encrypted(&mut self, inode: u32, what: &str) {
         match self.source.why_encrypted(inode) {
             Some(why) => self.report_loss(format!("{what} ({why})")),
@@ -257,7 +257,7 @@ impl Walk<'_> {
         }
         let mut xattrs = self.xattrs(&attributes);
         if attributes.is_encrypted() {
-            // Its own name is not.
+            // The name of the directory itself is not encrypted.
             self.report_encrypted(attributes.inode, ENCRYPTED_DIRECTORY);
             xattrs.retain(|(name, _)| name != ENCRYPTION_CONTEXT);
         }

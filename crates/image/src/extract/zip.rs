@@ -1,9 +1,8 @@
-//! Extraction of files into a zip archive, which every desktop opens without other programs.
+//! Extraction of files into a zip archive, which every desktop can open.
 //!
-//! Files are stored and not compressed. The header of a file has extra fields of Info-ZIP for its
-//! modification time (`UT`) and its owner (`ux`). The mode of Unix is in the central directory; a file of 4
-//! GiB or more has the fields of zip64. A zip holds less than a tar: what it cannot hold is reported as a
-//! loss.
+//! Files are stored without compression. The header of a file has extra fields of Info-ZIP for its modification time
+//! (`UT`) and its owner (`ux`). The mode of Unix is in the central directory; a file of 4 GiB or more has the fields of
+//! zip64. A zip stores fewer properties than a tar; missing ones are reported as losses.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -24,7 +23,7 @@ const CENTRAL_LOCATOR_64: u32 = 0x0706_4B50;
 /// Version of the zip format that has zip64 (4.5).
 const VERSION: u16 = 45;
 
-/// `Version made by` of the central directory: Unix, as the modes there are those of Unix, and version 4.5.
+/// `Version made by` of the central directory: Unix, because the directory contains modes of Unix, and version 4.5.
 const MADE_BY_UNIX: u16 = 3 << 8 | VERSION;
 
 /// General-purpose flag for names in UTF-8.
@@ -43,7 +42,7 @@ const IN_ZIP64: u32 = u32::MAX;
 /// Offset of the CRC field in a local header, bytes. The size fields follow it.
 const CRC_AT: u64 = 14;
 
-/// Bytes copied with one read.
+/// Number of bytes copied with one read.
 const PIECE: usize = 256 << 10;
 
 /// An entry of the central directory.
@@ -66,7 +65,7 @@ pub struct ZipTarget<W: Write + Seek> {
 }
 
 impl<W: Write + Seek> ZipTarget<W> {
-    /// Creates the target for a writer, which has to be at its beginning.
+    /// Creates the target for a writer, which must be at its beginning.
     pub const fn new(out: W) -> Self {
         Self { out, at: 0, listed: Vec::new() }
     }
@@ -108,7 +107,7 @@ impl<W: Write + Seek> ZipTarget<W> {
         Ok(())
     }
 
-    /// Copies `size` bytes of data and returns their CRC-32. Data that end earlier are filled up with zeros.
+    /// Copies `size` bytes of data and returns their CRC-32. Missing data is replaced by zeros.
     fn copy(&mut self, data: &mut dyn Read, size: u64) -> io::Result<u32> {
         let mut register = u32::MAX;
         let mut piece = vec![0; PIECE.min(usize::try_from(size).unwrap_or(PIECE))];
@@ -196,7 +195,7 @@ const fn is_large(value: u64) -> bool {
     value >= IN_ZIP64 as u64
 }
 
-/// Value for a size field of 32 bits: the size, or [`IN_ZIP64`] for one that does not fit.
+/// Value for a size field of 32 bits: the size, or [`IN_ZIP64`] if it does not fit.
 fn size_field(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(IN_ZIP64)
 }
@@ -229,8 +228,8 @@ fn extra(attributes: &Attributes) -> Vec<u8> {
     extra
 }
 
-/// Entry name that is safe in a zip: UTF-8, without control characters and without separators of other systems, so that
-/// no name leads out of the target folder.
+/// Entry name that is safe in a zip: UTF-8, without control characters and without path separators of other systems, so
+/// that no name leads outside of the target folder.
 fn safe_name(name: &[u8]) -> String {
     let safe = |c: char| if c.is_control() || "\\:/".contains(c) { '_' } else { c };
     String::from_utf8_lossy(name).chars().map(safe).collect()
@@ -240,7 +239,7 @@ fn path_text(path: &[Vec<u8>]) -> String {
     path.iter().map(|name| safe_name(name)).collect::<Vec<_>>().join("/")
 }
 
-/// Properties of an entry that a zip cannot hold.
+/// Properties of an entry that a zip cannot store.
 fn losses(entry: &Entry<'_>) -> Vec<String> {
     let mut losses = Vec::new();
     if let Some(name) = entry.path.last().filter(|name| safe_name(name).as_bytes() != name.as_slice()) {

@@ -29,10 +29,10 @@ pub fn detect(store: &mut dyn Store) -> Result<Vec<ImageLocation>, ImageError> {
     detect_sized(store, &FlashSizes::default())
 }
 
-/// As [`detect`], with sizes of the flash that the user states.
+/// Searches a whole file for images on flash of the stated sizes.
 ///
 /// # Errors
-/// As [`detect`]; an image of another size.
+/// The errors of [`detect`], and an image with other sizes.
 pub(crate) fn detect_sized(
     store: &mut dyn Store,
     sizes: &FlashSizes,
@@ -41,7 +41,8 @@ pub(crate) fn detect_sized(
     all.iter().map(|found| with_free(store, found, &all, &|_| Vec::new())).collect()
 }
 
-/// As [`detect_sized`], also with the layout of the pages if OOB was removed.
+/// Searches a whole file for images on flash of the stated sizes. `pages` is the layout of the pages if OOB was
+/// removed.
 pub(crate) fn detect_in_pages(
     store: &mut dyn Store,
     pages: Option<PageShape>,

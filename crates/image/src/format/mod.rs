@@ -165,10 +165,10 @@ pub(crate) trait Format {
     /// No part of the image is readable, or the host reports an error.
     fn extraction(&self, chosen: Chosen<'_>) -> Result<Box<dyn Extracting>, ImageError>;
 
-    /// As [`extraction`](Self::extraction), in the state at an earlier point in time.
+    /// Prepares an extraction of the image in its state at an earlier point in time.
     ///
     /// # Errors
-    /// As [`extraction`](Self::extraction), or a point in time of another format.
+    /// The errors of [`extraction`](Self::extraction), and a point in time of another format.
     fn extraction_at(&self, chosen: Chosen<'_>, at: At) -> Result<Box<dyn Extracting>, ImageError>;
 
     /// Lists all remaining nodes of files.

@@ -18,7 +18,7 @@ pub(crate) type FilePending = Pending<Box<dyn Store>>;
 /// Bytes to which the offsets in [`Image::found`](super::Image::found) refer.
 #[derive(Clone)]
 pub(crate) enum Bytes {
-    /// A file as it is.
+    /// An unchanged file.
     File(Arc<File>),
     /// Corrected pages of a dump with OOB, to which changes are also written.
     Pages(Box<OobPages>, Arc<File>),
@@ -39,7 +39,7 @@ impl Bytes {
     }
 }
 
-/// A file to which changes are written at once, and which may become longer.
+/// A file to which changes are written immediately, and which may become longer.
 #[derive(Clone, Debug)]
 pub(crate) struct HostRoom {
     file: Arc<File>,

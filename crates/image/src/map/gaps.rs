@@ -32,7 +32,7 @@ pub(super) fn split(view: &View<'_>, level: u32) -> Result<Vec<Part>, ImageError
         let own = view.slice(at, len);
         let facts = if kind == Kind::Data { facts(&own)? } else { Facts::default() };
         let offset = view.start() + at;
-        // Its length is not known: the stretch is taken for it.
+        // Its length is unknown, so the length of the range is used.
         let remains = if kind == Kind::Data { remains::of(&own) } else { None };
         let (kind, checksum) = match remains {
             Some((kind, false)) => (kind, Checksum::Bad),

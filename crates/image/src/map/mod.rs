@@ -1,9 +1,9 @@
-//! A map of a whole flash dump: each byte belongs to a part that is named.
+//! A map of a whole flash dump. Each byte belongs to a part.
 //!
-//! - `view`: bounded reads of a stretch of the dump.
+//! - `view`: bounded reads of a range of the dump.
 //! - `found`: a part as a probe describes it, with its checksum and facts.
 //! - `probes`: one file for each format; a table lists them.
-//! - `scan`: the places where a probe may find its format, in one pass over the dump.
+//! - `scan`: finds the offsets at which a probe may find its format, in one pass over the dump.
 //! - `gaps`: the stretches between the parts: erased, zeros or data.
 //! - `pages`: pages with OOB around filesystems without marks of their own.
 //! - `picture`: the map as an SVG.
@@ -56,7 +56,7 @@ const MAX_PARTS: usize = 1 << 16;
 pub struct FlashMap {
     /// Bytes of the dump, without OOB.
     pub size: u64,
-    /// Pages of a dump with OOB. Offsets count its data bytes, as those of the flash do.
+    /// Pages of a dump with OOB. Offsets count only its data bytes, like addresses of the flash.
     pub pages: Option<PageShape>,
     /// The parts, by offset. Those within another part follow it and have a higher level.
     pub parts: Vec<Part>,
@@ -84,7 +84,7 @@ impl FlashMap {
         groups.filter(|group| group.iter().any(|part| part.checksum.is_damage())).count()
     }
 
-    /// Bytes of all stretches of a kind.
+    /// Total size of all parts of a kind, bytes.
     #[must_use]
     pub fn bytes_of(&self, kind: Kind) -> u64 {
         self.top().filter(|part| part.kind == kind).map(|part| part.len).sum()
@@ -112,7 +112,7 @@ impl fmt::Display for FlashMap {
     }
 }
 
-/// A size for people: exact where it is a whole number of KiB or MiB, else rounded.
+/// Text of a size: exact for a whole number of KiB or MiB, otherwise rounded.
 fn size(bytes: u64) -> String {
     let rounded = |unit: u32, name| format!("{:.1} {name}", bytes as f64 / f64::from(unit));
     match bytes {
@@ -125,7 +125,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// Makes the map of an opened dump, which may hold anything.
+/// Creates the map of an opened dump with any contents.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -252,7 +252,7 @@ impl Mapper {
         self.gap(&view.from(cursor), level)
     }
 
-    /// Adds a part with what is within it.
+    /// Adds a part with its inner parts.
     fn part(
         &mut self,
         view: &View<'_>,
@@ -275,7 +275,7 @@ impl Mapper {
         Ok(())
     }
 
-    /// Adds a part that another one lists. What begins there is found by its magic number; the name stays.
+    /// Adds a part that another part lists. Its format is detected by its magic number; its name is kept.
     fn inner(&mut self, view: &View<'_>, level: u32, inner: Inner) -> Result<(), ImageError> {
         if self.parts.len() >= MAX_PARTS {
             return Ok(());

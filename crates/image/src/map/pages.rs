@@ -1,4 +1,4 @@
-//! Pages with OOB around filesystems that are only read: no structure of theirs tells the sizes of pages.
+//! Detection of pages with OOB for read-only filesystems, whose structures do not imply page sizes.
 
 use floatgate_stack::store::{Store, StoreError};
 
@@ -8,7 +8,7 @@ use crate::ImageError;
 use crate::pages::{FlashSizes, PageShape, usual_block};
 use crate::readonly;
 
-/// Bytes of a page and its OOB, as chips have them.
+/// Usual sizes of page and OOB, bytes.
 const SHAPES: [(u32, u32); 13] = [
     (512, 16),
     (2048, 64),
@@ -25,7 +25,7 @@ const SHAPES: [(u32, u32); 13] = [
     (16_384, 1280),
 ];
 
-/// Most pages whose markers are looked at.
+/// Maximum number of pages whose markers are examined.
 const SAMPLED: u64 = 256;
 
 /// Entries of the root that are looked at.
@@ -34,7 +34,7 @@ const ENTRIES: usize = 16;
 /// Opens the file once more.
 type Open<'o> = dyn Fn() -> Result<Box<dyn Store>, ImageError> + 'o;
 
-/// The data of a dump with OOB, as it was read.
+/// Data of a dump with OOB, without correction.
 struct DataBytes {
     store: Box<dyn Store>,
     pages: PageShape,
@@ -64,8 +64,8 @@ impl Store for DataBytes {
     }
 }
 
-/// The pages of a dump in which a filesystem is whole once the OOB is taken out, and this filesystem. Their marks of bad blocks tell them: FFh in
-/// pages with data.
+/// Page layout of a dump in which a filesystem is intact after the OOB is removed, and this filesystem. The layout is found by the bad block
+/// markers, which are FFh in pages with data.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -80,7 +80,7 @@ pub(crate) fn pages_of_filesystem(
         pages_per_block: sizes.pages.pages_per_block.unwrap_or_else(|| usual_block(page_bytes)),
     });
     let mut shapes = shapes.filter(|pages| sizes.allows(pages) && has_markers(&*store, pages)).peekable();
-    // The OOB of a YAFFS2 belongs to it.
+    // The OOB of a YAFFS2 is part of the filesystem.
     if shapes.peek().is_none() || readable(&*store)?.iter().any(|found| found.kind == Kind::Yaffs) {
         return Ok(None);
     }
@@ -95,7 +95,7 @@ pub(crate) fn pages_of_filesystem(
     Ok(None)
 }
 
-/// True where the first bytes of the OOB are FFh in almost all pages with data, as marks of good blocks are.
+/// True if the first bytes of the OOB are FFh in almost all pages with data, like the markers of good blocks.
 fn has_markers(store: &dyn Store, pages: &PageShape) -> bool {
     let (stride, page) = (u64::from(pages.stride()), pages.page_bytes as usize);
     let count = store.size_bytes() / stride;

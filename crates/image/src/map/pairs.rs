@@ -80,7 +80,7 @@ fn add_damaged(parts: &mut Vec<Part>, view: &View<'_>, partitions: &[Partition])
     *parts = parts.drain(..).flat_map(|part| around(part, &lost)).collect();
 }
 
-/// Splits a part around another part that lies in it. The other part follows the part in which it begins.
+/// Splits a part around another part inside it. The other part follows the part in which it begins.
 fn around(part: Part, new: &Part) -> Vec<Part> {
     if part.level > 0 || part.end() <= new.offset || new.end() <= part.offset {
         return vec![part];

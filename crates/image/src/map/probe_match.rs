@@ -222,7 +222,7 @@ pub struct Part {
     pub level: u32,
     /// Format of the part.
     pub kind: Kind,
-    /// Name of the part in what holds it.
+    /// Name of the part in its container.
     pub name: Option<String>,
     /// Result of the checksums of the format.
     pub checksum: Checksum,
@@ -231,7 +231,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Byte behind the last one.
+    /// Offset of the first byte after the part.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset + self.len

@@ -9,10 +9,10 @@ use super::view::{self, View};
 use super::{remains, scan};
 use crate::ImageError;
 
-/// Bytes behind a filesystem in which no other one is looked for.
+/// Number of bytes after a filesystem that are not searched for another one.
 const BEHIND: u64 = 64 << 10;
 
-/// A filesystem with a reader: its place, format and properties.
+/// A filesystem with a reader: its range, format and properties.
 pub(crate) struct Readable {
     pub(crate) at: u64,
     pub(crate) len: u64,
@@ -39,7 +39,7 @@ pub(crate) fn readable_at(store: &dyn Store, at: u64) -> Option<Readable> {
     Readable::of((at, found))
 }
 
-/// The filesystem with a reader whose damaged superblock stands at a byte; it may go on to the end of the store.
+/// Filesystem with a reader whose damaged superblock is at an offset; it may extend to the end of the store.
 pub(crate) fn remains_at(store: &dyn Store, at: u64) -> Option<Readable> {
     let budget = Cell::new(view::budget(store.size_bytes()));
     let view = View::new(store, &budget).from(at);
@@ -50,7 +50,7 @@ pub(crate) fn remains_at(store: &dyn Store, at: u64) -> Option<Readable> {
     Some(Readable { at, len: view.len(), kind, facts: Facts::default() })
 }
 
-/// Damage of the superblock at a byte, where a filesystem of this kind was found, or is believed to be.
+/// Damage of the superblock at an offset at which a filesystem of this kind was found or is assumed.
 pub(crate) fn damage_at(store: &dyn Store, kind: Kind, at: u64) -> Option<&'static str> {
     // Those two have no superblock.
     if matches!(kind, Kind::Yaffs | Kind::WearLevelled) {
@@ -67,7 +67,7 @@ pub(crate) fn damage_at(store: &dyn Store, kind: Kind, at: u64) -> Option<&'stat
     }
 }
 
-/// The filesystem with a reader that a volume or a file holds, however damaged its beginning is.
+/// Filesystem with a reader in a volume or a file, even if its beginning is damaged.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -79,8 +79,8 @@ pub(crate) fn readable_in(store: &dyn Store) -> Result<Option<Readable>, ImageEr
     Ok(readable(store)?.into_iter().find(|found| found.at == 0))
 }
 
-/// The filesystems with a reader in a dump: the one that begins with it if nothing of note follows, or all. One whose superblock is damaged is
-/// found at the beginning.
+/// Filesystems with a reader in a dump: only the one at its beginning if it extends nearly to the end of the dump, otherwise all. A
+/// filesystem with a damaged superblock is found only at the beginning.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -88,7 +88,7 @@ pub(crate) fn readable(store: &dyn Store) -> Result<Vec<Readable>, ImageError> {
     let budget = Cell::new(view::budget(store.size_bytes()));
     let view = View::new(store, &budget);
     let levelled = scan::wear_levelled(&view)?;
-    // A magic number at the beginning is that of the whole, but not where wear levelling has moved it there.
+    // A magic number at the beginning applies to the whole dump, unless wear levelling has moved it there.
     let first = readable_at(store, 0).filter(|_| levelled.is_empty());
     if let Some(first) = first.filter(|first| first.len.saturating_add(BEHIND) >= store.size_bytes()) {
         return Ok(vec![first]);
@@ -101,7 +101,7 @@ pub(crate) fn readable(store: &dyn Store) -> Result<Vec<Readable>, ImageError> {
     Ok(found)
 }
 
-/// The filesystems with a reader beside parts of a dump that are known.
+/// Filesystems with a reader in a dump, outside of the known parts.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -123,7 +123,7 @@ pub(crate) fn readable_beside(
     Ok(found.filter(|found| !overlaps(found.at, found.len)).collect())
 }
 
-/// Properties of the filesystem with a reader at a byte: of one that does not begin with its magic number, too.
+/// Properties of the filesystem with a reader at an offset, even if it does not begin with its magic number.
 ///
 /// # Errors
 /// The file cannot be read.

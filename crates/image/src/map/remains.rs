@@ -26,7 +26,8 @@ const TESTS: [(Kind, Test); 8] = [
     (Kind::Ext, ext),
 ];
 
-/// The format with a reader whose damaged superblock begins a stretch, and true where it is no damage but an older version.
+/// Format of the damaged superblock at the beginning of a range, if it has a reader; and true if the superblock is an older
+/// version instead of damaged.
 pub(super) fn of(view: &View<'_>) -> Option<(Kind, bool)> {
     let len = usize::try_from(view.len()).map_or(HEAD, |len| len.min(HEAD));
     let head = view.bytes(0, len)?;

@@ -1,4 +1,4 @@
-//! The places where a probe may find its format.
+//! Search for offsets at which a probe may find its format.
 
 use memchr::memmem::Finder;
 
@@ -10,7 +10,7 @@ use crate::ImageError;
 /// Bytes that are looked at together.
 const CHUNK: usize = 1 << 20;
 
-/// Bytes of the beginning of a part that tell its format.
+/// Number of bytes at the beginning of a part that identify its format.
 pub(super) const HEAD: usize = 4096;
 
 /// A probe with its magic numbers, ready to be searched for.
@@ -21,7 +21,8 @@ struct Search {
     finders: Vec<Finder<'static>>,
 }
 
-/// The parts of a stretch, by offset; none begins within the one before. `known` are parts that were found by other means, also by offset.
+/// Parts of a range, ordered by offset; no part begins within the previous one. `known` are parts that were found in another way, in the
+/// same order.
 pub(super) fn parts(
     view: &View<'_>,
     known: Vec<(u64, ProbeMatch)>,
@@ -63,7 +64,7 @@ pub(super) fn parts(
     Ok(parts)
 }
 
-/// Removes the parts from a byte on, which are data of a filesystem that begins there; false where this cannot be.
+/// Removes the parts that are data of a filesystem which begins at this offset. Returns false if this is impossible.
 fn holds(parts: &mut Vec<(u64, ProbeMatch)>, start: u64) -> bool {
     let is_flash = |kind| matches!(kind, Kind::Ubi | Kind::Ubifs | Kind::Jffs2 | Kind::WearLevelled);
     let is_in_way = |(at, part): &(u64, ProbeMatch)| {
@@ -76,7 +77,7 @@ fn holds(parts: &mut Vec<(u64, ProbeMatch)>, start: u64) -> bool {
     true
 }
 
-/// Parts under the wear levelling of ESP-IDF: a sector at their end tells them, whatever they begin with.
+/// Parts with the wear levelling of ESP-IDF, which are recognised by a sector at their end.
 pub(super) fn wear_levelled(view: &View<'_>) -> Result<Vec<(u64, ProbeMatch)>, ImageError> {
     let mut parts: Vec<(u64, ProbeMatch)> = Vec::new();
     let mut buffer = vec![0; CHUNK];
@@ -125,8 +126,8 @@ fn searches() -> Vec<Search> {
     PROBES.iter().filter_map(search).collect()
 }
 
-/// Places of a chunk, from `cursor` on, that look like the beginning of a format. When two formats fit one
-/// place, the first in the table comes first.
+/// Offsets in a chunk, from `cursor` on, that may be the beginning of a format. If two formats match at the same
+/// offset, the first one in the table comes first.
 fn candidates(searches: &[Search], chunk: &[u8], start: u64, cursor: u64) -> Vec<(u64, &'static Probe)> {
     let mut all = Vec::new();
     for Search { probe, at, step, finders } in searches {

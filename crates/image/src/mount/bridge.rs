@@ -70,7 +70,7 @@ impl Bridge {
     /// Invalidates the kernel's attributes of an inode.
     fn forget_attributes(&self, inode: INodeNo) {
         if let Some(notifier) = self.notifier.get() {
-            // The kernel may not know the inode at all.
+            // The kernel may have no such inode.
             let _ = notifier.inval_inode(inode, -1, 0);
         }
     }
@@ -546,7 +546,7 @@ impl Filesystem for Bridge {
             Some(_) if SET_FLAGS.contains(&cmd) && !self.writable => ioctl(reply, Err(Errno::ROFS)),
             Some(flags) if SET_FLAGS.contains(&cmd) => {
                 let done = self.ask(|fs| fs.set_flags(number(ino), flags));
-                // Before the answer, because its receiver may ask for the attributes at once.
+                // This is done before the answer, because its receiver may request the attributes immediately.
                 self.forget_attributes(ino);
                 ioctl(reply, done.map(|()| Vec::new()));
             }
@@ -609,7 +609,7 @@ const NOTHING: FileAttr = FileAttr {
     flags: 0,
 };
 
-/// Attributes for a name in a list. None are returned for `.` and `..`, which the kernel knows, and for damaged
+/// Attributes for a name in a list. There are none for `.` and `..`, whose attributes the kernel has, and for damaged
 /// files.
 fn plus(fs: &mut Served, directory: u32, name: &[u8], inode: u32) -> Option<FileAttr> {
     if matches!(name, b"." | b"..") {

@@ -1,6 +1,6 @@
 //! An image as a folder of the host, through FUSE.
 //!
-//! - [`Handler`]: what the kernel asks for, as plain methods on a filesystem; an error is a number of the host.
+//! - [`Handler`]: the kernel's requests, as methods on a filesystem; errors are error numbers of the host.
 //! - `shared`: the filesystem behind a lock, and the thread that writes back without a request.
 //! - `bridge`: from FUSE's requests to the handler and back.
 //! - [`Mounted`]: a mount, from its beginning to its end.

@@ -1,4 +1,4 @@
-//! Chains of clusters: the walk over the table of a FAT or an exFAT. All walks together are linear in the table, whatever it says.
+//! Cluster chains in the table of a FAT or exFAT. All walks together take linear time, even with a hostile table.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub(super) enum Next {
     Damaged,
 }
 
-/// Place of the clusters on the media.
+/// Position of the clusters on the media.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clusters {
     /// Bytes of a cluster.
@@ -29,12 +29,12 @@ impl Clusters {
         cluster.checked_sub(2).is_some_and(|index| u64::from(index) < self.count)
     }
 
-    /// Number of the cluster behind the last one.
+    /// Number of the first cluster after the last one.
     pub(super) fn end(&self) -> u32 {
         u32::try_from(self.count.saturating_add(2)).unwrap_or(u32::MAX)
     }
 
-    /// Place on the media of a byte of a chain, and the bytes that follow there.
+    /// Position on the media of a byte of a chain, and number of contiguous bytes from it.
     pub(super) fn place(&self, chain: &[u32], at: u64) -> Option<(u64, u64)> {
         let cluster = chain.get(usize::try_from(at / self.bytes).ok()?)?;
         let start = self.start + u64::from(cluster.checked_sub(2)?) * self.bytes;
@@ -60,7 +60,7 @@ impl Clusters {
 pub(super) struct Listed(BTreeSet<u32>);
 
 impl Listed {
-    /// The clusters of a directory, and true where none of them was read before.
+    /// Clusters of a directory, and true if none of them was read before.
     pub(super) fn chain(
         &mut self,
         clusters: &Clusters,
@@ -87,13 +87,13 @@ impl Listed {
 pub(super) enum End {
     /// It has an end.
     Whole,
-    /// It leads to a cluster that does not exist.
+    /// The chain refers to a cluster that does not exist.
     Broken,
-    /// It leads in circles.
+    /// The chain contains a loop.
     Circle,
 }
 
-/// Number of clusters of a chain; 0 in a circle.
+/// Length of a chain in clusters; 0 in a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Length {
     pub(super) clusters: u32,
@@ -106,7 +106,7 @@ const ON_PATH: u32 = u32::MAX;
 /// Lengths of the chains from each cluster on. Each entry of the table is read once.
 #[derive(Default)]
 pub(super) struct Lengths {
-    /// Length and end of the chain from a cluster on; 0 where they are not known.
+    /// Length and end of the chain from each cluster on; 0 if unknown.
     known: Vec<u32>,
 }
 

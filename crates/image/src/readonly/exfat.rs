@@ -1,4 +1,5 @@
-//! exFAT (Microsoft: "exFAT specification"): sets of entries with the attributes, the data and the name of a file.
+//! Reader of exFAT (Microsoft: "exFAT specification"). A file has a set of directory entries with its attributes, data
+//! and name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,29 +13,29 @@ use super::recent::Recent;
 use super::{Inode, MAX_NAMES, Names, Tree, broken, fat};
 use crate::map::view::Numbers as _;
 
-/// Bytes of an entry of a directory.
+/// Size of a directory entry, bytes.
 const ENTRY: usize = 32;
 
-/// Types of entries: a file, its data, a piece of its name. One that is not used has the upper bit cleared; 0 ends a directory.
+/// Types of entries: a file, its data, a piece of its name. Unused entries have the highest bit cleared; 0 ends a directory.
 const END: u8 = 0;
 const FILE: u8 = 0x85;
 const STREAM: u8 = 0xC0;
 const NAME: u8 = 0xC1;
 
-/// UTF-16 units in a piece of a name.
+/// Number of UTF-16 units in a piece of a name.
 const PIECE: usize = 15;
 
-/// Attributes of a file: read-only, a directory.
+/// Attributes of a file: read-only, directory.
 const READ_ONLY: u16 = 0x01;
 const DIRECTORY: u16 = 0x10;
 
-/// Flag of data in clusters that follow each other, which the table does not list.
+/// Flag of data in contiguous clusters, which are not listed in the table.
 const NO_CHAIN: u8 = 0x02;
 
 /// Entry of the table at the end of a chain.
 const END_OF_CHAIN: u32 = 0xFFFF_FFFF;
 
-/// Most bytes of a directory (256 MiB in the specification).
+/// Maximum size of a directory, bytes (256 MiB in the specification).
 const DIRECTORY_MAX: u64 = 64 << 20;
 
 /// Object ID of the root directory.
@@ -55,12 +56,12 @@ struct Node {
 
 pub(super) struct Exfat {
     media: Media,
-    /// Place of the table.
+    /// Offset of the table.
     table: u64,
     clusters: Clusters,
     nodes: Vec<Node>,
     directories: BTreeMap<u32, (Names, bool)>,
-    /// Directories by their first cluster: one that holds itself is entered once.
+    /// Directories by their first cluster, so that a directory that contains itself is entered only once.
     known: BTreeMap<u32, u32>,
     /// Clusters of the directories that were read.
     listed: Listed,
@@ -69,7 +70,7 @@ pub(super) struct Exfat {
     flaws: Vec<String>,
 }
 
-/// Place of the boot region to read, with damage of the first one and of the second one.
+/// Offset of the boot region to read, with the damage of both boot regions.
 fn boot_region(media: &Media) -> (u64, Vec<String>, Vec<String>) {
     let shift = media.array::<1>(108).map_or(9, |[shift]| shift.clamp(9, 12));
     let sector = 1_usize << shift;
@@ -105,7 +106,7 @@ impl Exfat {
         let bytes = |at: usize| u64::from(sector.le32(at)) << shifts.0;
         let cluster = 1_u64 << (shifts.0 + shifts.1);
         let (table, heap, root) = (bytes(80), bytes(88), sector.le32(96));
-        // No more clusters than the dump has.
+        // The number is limited to the clusters in the dump.
         let room = media.len().saturating_sub(heap).div_ceil(cluster);
         let count = u64::from(sector.le32(92)).min(room);
         let clusters = Clusters { bytes: cluster, start: heap, count };
@@ -149,7 +150,7 @@ impl Exfat {
         Some(self.chains.put(inode, chain))
     }
 
-    /// Clusters of a directory, and true where they are its own.
+    /// Clusters of a directory, and true if no other directory uses them.
     fn directory(&mut self, inode: u32) -> Option<(Vec<u32>, bool)> {
         let Node { first, size, is_contiguous, .. } = *self.nodes.get(inode as usize)?;
         let most = size.min(DIRECTORY_MAX).div_ceil(self.clusters.bytes);
@@ -213,7 +214,7 @@ impl Exfat {
     }
 }
 
-/// A file as its set of entries tells it; `None` of one that is damaged.
+/// File described by a set of entries; `None` if the set is damaged.
 fn file(entry: &[u8; ENTRY], set: &[u8]) -> Option<(Vec<u8>, Node)> {
     let stream = set.get(..ENTRY).filter(|stream| stream.first() == Some(&STREAM))?;
     let units: Vec<u16> = set

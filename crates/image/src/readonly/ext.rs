@@ -41,23 +41,23 @@ const XATTR_MAGIC: u32 = 0xEA02_0000;
 const MAP: usize = 60;
 const OLD_INODE: u16 = 128;
 
-/// Place of the block map in an inode.
+/// Offset of the block map in an inode.
 const MAP_AT: usize = 40;
 
-/// Deepest tree of extents.
+/// Maximum depth of an extent tree.
 const DEPTH_MAX: u16 = 5;
 
-/// Longest extent, blocks; an extent with a larger length was allocated and not written.
+/// Maximum length of an extent, blocks; a larger length marks an extent that was allocated but not written.
 const EXTENT_MAX: u16 = 0x8000;
 
-/// Largest inode.
+/// Maximum size of an inode, bytes.
 const INODE_MAX: u16 = 4096;
 
 /// Number of the attributes with contexts of encryption, and a prefix that names of other attributes do not have.
 pub(super) const ENCRYPTION: u8 = 9;
 const ENCRYPTION_PREFIX: &[u8] = b"/";
 
-/// Name of the attribute with the rest of inline data, without its prefix.
+/// Name of the attribute with the second part of inline data, without its prefix.
 const INLINE_NAME: &[u8] = b"system.data";
 
 pub(super) struct Ext {
@@ -79,8 +79,8 @@ pub(super) struct Ext {
     raws: Recent<u32, Vec<u8>>,
 }
 
-/// The superblock, the group in which it stands, and damage of the first one: where its fields contradict each other or its checksum is wrong,
-/// the first good copy is read.
+/// Superblock, its group, and the damage of the first superblock. If the fields of the first one contradict each other or its checksum is
+/// wrong, the first good copy is used.
 fn superblock(media: &Media) -> Option<(Vec<u8>, u16, Vec<String>)> {
     let first = media.bytes(SUPERBLOCK, 1024);
     if first.as_ref().is_some_and(|first| ext_group(first) == Some(0)) {
@@ -93,7 +93,8 @@ fn superblock(media: &Media) -> Option<(Vec<u8>, u16, Vec<String>)> {
     Some((copy, group, vec![loss]))
 }
 
-/// The first good copy of a superblock with its group and its place: in groups of the usual size, or of the one that the damaged superblock has.
+/// First good copy of a superblock, with its group and offset. It is searched in groups of the usual size, and of the size in the damaged
+/// superblock.
 fn copies(media: &Media, damaged: &[u8]) -> Option<(Vec<u8>, u16, u64)> {
     for log in 0..=6_u32 {
         let (block, first) = (1024_u64 << log, u64::from(log == 0));
@@ -164,7 +165,7 @@ impl Ext {
         Some(self.blocks.put(block, bytes))
     }
 
-    /// Place of the descriptor of a group.
+    /// Offset of the descriptor of a group.
     fn descriptor(&self, group: u64) -> Option<u64> {
         let in_block = self.block / self.descriptor_bytes;
         let table = match self.meta_groups {
@@ -193,7 +194,7 @@ impl Ext {
         Some(self.raws.put(inode, raw))
     }
 
-    /// Block of the media with a block of a file: `None` of damage, `Some(None)` in a hole.
+    /// Block of the media for a block of a file; `None` in case of damage, `Some(None)` in a hole.
     fn map(&mut self, raw: &[u8], block: u32) -> Option<Option<u64>> {
         let map = raw.get(MAP_AT..MAP_AT + MAP)?.to_vec();
         if raw.le32(32) & EXTENTS != 0 { self.extent(map, block) } else { self.indirect(&map, block) }
@@ -215,7 +216,7 @@ impl Ext {
                 let (first, len) = (node.le32(at), node.le16(at + 4));
                 let start = u64::from(node.le16(at + 6)) << 32 | u64::from(node.le32(at + 8));
                 let distance = block - first;
-                // One that was not written reads as zeros.
+                // An extent that was not written reads as zeros.
                 let is_there = len <= EXTENT_MAX && distance < u32::from(len);
                 return Some(is_there.then(|| start + u64::from(distance)));
             }
@@ -294,7 +295,7 @@ impl Ext {
         Some(xattrs)
     }
 
-    /// A value in an inode of its own.
+    /// Attribute value that is stored in a separate inode.
     fn value(&mut self, inode: u32, size: usize) -> Option<Vec<u8>> {
         let raw = self.raw(inode).filter(|_| size <= 1 << 16)?;
         let mut value = Vec::new();
@@ -334,7 +335,7 @@ impl Ext {
     fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
         let raw = self.raw(directory)?;
         if raw.le32(32) & INLINE != 0 {
-            // The number of its parent comes first.
+            // The inode number of the parent directory comes first.
             let data = self.inline(&raw)?;
             Self::names_in(data.get(4..MAP)?, names)?;
             return Self::names_in(data.get(MAP..)?, names);
@@ -368,7 +369,7 @@ fn has_superblock(group: u64) -> bool {
 }
 
 fn size(raw: &[u8]) -> u64 {
-    // Directories of ext2 have something else there.
+    // Directories of ext2 have other data there.
     u64::from(raw.le32(108)) << 32 | u64::from(raw.le32(4))
 }
 
@@ -395,7 +396,7 @@ fn time(raw: &[u8], at: usize, extra_at: usize) -> Timestamp {
     Timestamp { seconds: seconds + (i64::from(extra & 3) << 32), nanoseconds: extra >> 2 }
 }
 
-/// A device number in a block map: the old form, or the new one behind it.
+/// Device number in a block map: in the old form, or in the new form after it.
 pub(super) fn device(map: &[u8]) -> DeviceNumber {
     match map.le32(0) {
         0 => {
@@ -465,7 +466,7 @@ impl Tree for Ext {
         let found = self.inode(inode)?;
         let flags = raw.le32(32);
         let start = u64::from(block) * BLOCK_BYTES as u64;
-        // An encrypted block is there as a whole.
+        // An encrypted block is always stored completely.
         let is_whole = flags & ENCRYPTED != 0 && found.file_type == FileType::Regular && flags & INLINE == 0;
         let size = if is_whole { found.size.next_multiple_of(self.block) } else { found.size };
         let len = size.checked_sub(start)?.min(BLOCK_BYTES as u64);

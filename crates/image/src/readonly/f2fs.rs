@@ -15,7 +15,7 @@ use super::{Inode, MAX_NAMES, Names, Tree, Xattrs, broken, unsupported};
 use crate::map::view::Numbers as _;
 use crate::words::count;
 
-/// Bytes of a block, and their logarithm. Larger blocks are not read.
+/// Size of a block, bytes, and its logarithm to base 2. Larger blocks are not supported.
 const BLOCK: usize = BLOCK_BYTES;
 const LOG_BLOCK: u32 = 12;
 
@@ -25,7 +25,7 @@ const SUPERBLOCKS: [u64; 2] = [1024, 4096 + 1024];
 const MAGIC: u32 = 0xF2F5_2010;
 const XATTR_MAGIC: u32 = 0xF2F5_2011;
 
-/// Blocks of a segment.
+/// Number of blocks in a segment.
 const SEGMENT: u64 = 512;
 
 /// Features of the superblock.
@@ -44,14 +44,14 @@ const NODE_SEGMENTS: usize = 36;
 const NODE_BLOCKS: usize = 68;
 const WARM: usize = 1;
 
-/// Flags in the footer of a node: it ends what was synchronised of its file, and its inode has a new name.
+/// Flags in the footer of a node: it is the last node of an fsync, and its inode has a new name.
 const SYNCHRONISED: u32 = 0x2;
 const HAS_NAME: u32 = 0x4;
 
-/// Lowest bit of the place of a node among all of its file, in the flags of its footer.
+/// Lowest bit of the node's index within its file, in the flags of the footer.
 const PLACE_BIT: u32 = 3;
 
-/// Places in the footer of a node of its inode, the flags, the version of the checkpoint and the next node.
+/// Offsets of the fields in the footer of a node: inode, flags, version of the checkpoint, next node.
 const FOOTER_INODE: usize = FOOTER + 4;
 const FOOTER_FLAGS: usize = FOOTER + 8;
 const FOOTER_VERSION: usize = FOOTER + 12;
@@ -62,11 +62,11 @@ const PARENT: usize = 84;
 const NAME_AT: usize = 92;
 const NAME_MAX: usize = 255;
 
-/// Bytes of an entry of the node table, and entries of a block of it.
+/// Size of an entry in the node table, bytes, and number of entries per block.
 const NAT_ENTRY: usize = 9;
 const NATS: u32 = 455;
 
-/// Place of the journal in a summary, and the bytes of an entry of it.
+/// Offset of the journal in a summary, and size of a journal entry, bytes.
 const JOURNAL_AT: usize = 512 * 7;
 const JOURNAL_ENTRY: usize = 13;
 const JOURNAL_MAX: usize = 38;
@@ -81,32 +81,32 @@ const EXTRA: u8 = 0x20;
 const ENCRYPTED: u8 = 0x04;
 const COMPRESSED: u32 = 0x4;
 
-/// Place of the addresses in an inode, their number, and the place of the nodes below.
+/// Offset of the addresses in an inode, their number, and offset of the references to further nodes.
 const ADDRESSES_AT: usize = 360;
 const ADDRESSES: usize = 923;
 const NODES_AT: usize = ADDRESSES_AT + 4 * ADDRESSES;
 
-/// Place of the checksum of an inode that has more fields.
+/// Offset of the checksum of an inode with extra fields.
 const SUM_AT: usize = ADDRESSES_AT + 8;
 
-/// Addresses of a node, and the place of its footer.
+/// Number of addresses in a node, and offset of its footer.
 const IN_NODE: usize = 1018;
 const FOOTER: usize = 4072;
 
-/// Name of a context of encryption among the extended attributes, which others do not have.
+/// Name of the encryption context among the extended attributes; no other attribute has this name.
 const CONTEXT_NAME: &[u8] = b"/c";
 
-/// Words of extended attributes in an inode, unless it says more.
+/// Number of words for extended attributes in an inode, unless the inode states another number.
 const XATTR_WORDS: usize = 50;
 
-/// Addresses of data that were allocated and not written, and of a compressed cluster.
+/// Special addresses: allocated but not written, and compressed cluster.
 const NEW: u32 = u32::MAX;
 const CLUSTER: u32 = u32::MAX - 1;
 
-/// Bytes before the data of a compressed cluster.
+/// Size of the header of a compressed cluster, bytes.
 const CLUSTER_HEADER: usize = 24;
 
-/// Bytes of a name in a directory and of its slot.
+/// Size of a directory entry, and of a slot of its name, bytes.
 const ENTRY: usize = 11;
 const SLOT: usize = 8;
 
@@ -122,9 +122,10 @@ pub(super) struct F2fs {
     flaws: Vec<String>,
     /// Names of files that were synchronised after the checkpoint, by their directories.
     recovered: BTreeMap<u32, Names>,
-    /// Files of which something was synchronised that leads nowhere.
+    /// Number of files with synchronised nodes that cannot be reached.
     lost: usize,
-    /// Nodes with addresses that were synchronised, by inode and place: the nodes that lead there were not.
+    /// Synchronised nodes with addresses, by inode and index in the file. The nodes that refer to them were not
+    /// synchronised.
     synchronised: BTreeMap<(u32, u32), u32>,
     nodes: Recent<u32, Vec<u8>>,
     clusters: Recent<(u32, u32), Vec<u8>>,
@@ -148,7 +149,7 @@ fn checksum(seed: u32, bytes: &[u8]) -> u32 {
     crc::ubi_update(seed, bytes)
 }
 
-/// The first good superblock, and what is wrong with the other one.
+/// The first good superblock, and the damage of the other one.
 fn superblock(media: &Media) -> Option<(Vec<u8>, Option<String>)> {
     let is_good = |block: &Vec<u8>| {
         let sum_at = block.le32(32) as usize;
@@ -189,7 +190,7 @@ impl Checkpoint {
         self.bytes.le32(132)
     }
 
-    /// The bits that tell which copy of a block of the node table is in use.
+    /// Bits that show which copy of each block of the node table is in use.
     fn nat_bits(&self, media: &Media, payload: u32) -> Option<Vec<u8>> {
         let (sits, nats) = (self.bytes.le32(156) as usize, self.bytes.le32(160) as usize);
         let at = match () {
@@ -197,7 +198,7 @@ impl Checkpoint {
             () if payload > 0 => 192,
             () => 192_usize.saturating_add(sits),
         };
-        // A large one goes on in the blocks behind.
+        // A large bitmap continues in the following blocks.
         let bytes = media.bytes(self.start * BLOCK as u64, BLOCK * (1 + payload.min(200) as usize))?;
         Some(bytes.get(at..at.checked_add(nats)?)?.to_vec())
     }
@@ -274,8 +275,8 @@ impl F2fs {
         Ok(fs)
     }
 
-    /// Takes the nodes that were synchronised after a checkpoint in the place of older ones; the number of their files. They are a chain from the
-    /// block on that the checkpoint has as the next one of its log.
+    /// Replaces older nodes by nodes that were synchronised after a checkpoint, and returns the number of their files. These nodes form a chain,
+    /// which begins at the checkpoint's next log block.
     fn roll_forward(&mut self, checkpoint: &Checkpoint, main: u32) -> usize {
         let (segment, block) =
             (checkpoint.bytes.le32(NODE_SEGMENTS + 4 * WARM), checkpoint.bytes.le16(NODE_BLOCKS + 2 * WARM));
@@ -288,7 +289,7 @@ impl F2fs {
             chain.push((at, node.le32(FOOTER), node.le32(FOOTER_INODE), node.le32(FOOTER_FLAGS)));
             at = node.le32(FOOTER_NEXT);
         }
-        // Of each file what was written up to its last synchronisation counts.
+        // For each file, only nodes up to its last synchronisation are used.
         let mut ends = BTreeMap::new();
         for (place, (_, _, inode, flags)) in chain.iter().enumerate() {
             if flags & SYNCHRONISED != 0 {
@@ -428,7 +429,7 @@ impl F2fs {
         None
     }
 
-    /// A cluster of a compressed file as it was.
+    /// Decompressed cluster of a file.
     fn cluster(&mut self, inode: u32, raw: &[u8], first: u32) -> Option<Arc<Vec<u8>>> {
         if let Some(cluster) = self.clusters.get((inode, first)) {
             return Some(cluster);
@@ -438,7 +439,7 @@ impl F2fs {
             0 => Codec::Lzo,
             1 => Codec::Lz4,
             2 => Codec::Zstd,
-            // LZO-RLE has instructions of its own.
+            // LZO-RLE has additional instructions.
             _ => return None,
         };
         let mut packed = Vec::new();
@@ -512,7 +513,8 @@ impl F2fs {
         is_whole.then_some(())
     }
 
-    /// Extended attributes in the inode, and behind them those of a node; those of encryption have a name of their own.
+    /// Extended attributes in the inode, followed by those in a separate node. The encryption context has a special
+    /// name.
     fn read_xattrs(&mut self, inode: u32) -> Option<Xattrs> {
         let raw = self.raw(inode)?;
         let shape = self.shape(&raw)?;
@@ -544,8 +546,8 @@ impl F2fs {
     }
 }
 
-/// Place of a node with addresses among all nodes of a file, by the number of such nodes before it (Linux: `get_node_path`). The inode has two of
-/// them, two nodes with `IN_NODE` each, and one node with `IN_NODE` such nodes.
+/// Index of a node with addresses among all nodes of a file, computed from the number of such nodes before it (Linux: `get_node_path`). The inode
+/// has two of them, two nodes with `IN_NODE` each, and one node with `IN_NODE` such nodes.
 const fn place_of_leaf(leaf: u32) -> u32 {
     const ALL: u32 = IN_NODE as u32;
     match leaf.checked_sub(2) {
@@ -606,7 +608,7 @@ impl Tree for F2fs {
         let raw = self.raw(inode)?;
         let start = u64::from(block) * BLOCK as u64;
         let left = raw.le64(16).checked_sub(start)?;
-        // An encrypted block is there as a whole.
+        // An encrypted block is always stored completely.
         let is_whole = raw[2] & ENCRYPTED != 0 && raw[3] & INLINE_DATA == 0;
         let len = if is_whole { BLOCK } else { usize::try_from(left.min(BLOCK as u64)).ok()? };
         if is_whole && Self::compression(&raw).is_some() {

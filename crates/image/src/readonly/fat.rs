@@ -13,19 +13,19 @@ use super::{Inode, MAX_NAMES, Names, Tree, broken};
 use crate::map::view::Numbers as _;
 use crate::words::count;
 
-/// Bytes of an entry of a directory.
+/// Size of a directory entry, bytes.
 const ENTRY: u64 = 32;
 
-/// Place of the root, which has no entry.
+/// Pseudo-position of the root directory, which has no entry.
 const ROOT: u64 = u64::MAX;
 
-/// Attributes of an entry: read-only, a volume label, a directory, a piece of a long name.
+/// Attributes of an entry: read-only, volume label, directory, piece of a long name.
 const READ_ONLY: u8 = 0x01;
 const LABEL: u8 = 0x08;
 const DIRECTORY: u8 = 0x10;
 const LONG_NAME: u8 = 0x0F;
 
-/// First byte of an entry: none follows, it was deleted, it stands for E5h.
+/// Special first bytes of an entry: end of the directory, deleted entry, name that begins with E5h.
 const END: u8 = 0;
 const DELETED: u8 = 0xE5;
 const ESCAPED: u8 = 0x05;
@@ -34,10 +34,10 @@ const ESCAPED: u8 = 0x05;
 const LOWER_NAME: u8 = 0x08;
 const LOWER_EXTENSION: u8 = 0x10;
 
-/// Most bytes of a directory: 65536 entries.
+/// Maximum size of a directory, bytes: 65536 entries.
 const DIRECTORY_MAX: u64 = 65_536 * ENTRY;
 
-/// Units of UTF-16 in a piece of a long name, and the flag of the last piece.
+/// Number of UTF-16 units in a piece of a long name, and flag of the last piece.
 const PIECE: usize = 13;
 const LAST_PIECE: u8 = 0x40;
 
@@ -48,12 +48,12 @@ pub(super) struct Fat {
     media: Media,
     layout: FatLayout,
     clusters: Clusters,
-    /// The root directory: its length in bytes for FAT12 and FAT16, where it is in front of the clusters, and
-    /// its first cluster for FAT32.
+    /// Root directory: for FAT12 and FAT16 its length in bytes (it is before the clusters), for FAT32 its first
+    /// cluster.
     root: (u64, u32),
     places: InodeNumbers,
     root_number: u32,
-    /// Directories by their first cluster: one that holds itself is entered once.
+    /// Directories by their first cluster, so that a directory that contains itself is entered only once.
     directories: BTreeMap<u32, u32>,
     /// Names of directories that were read, and the clusters that these have.
     names: BTreeMap<u32, (Names, bool)>,
@@ -63,7 +63,7 @@ pub(super) struct Fat {
     lengths: [Lengths; 2],
     /// Entries of the FATs that were read, for a test.
     steps: u64,
-    /// Places of the FATs: the one that is read, and the other one.
+    /// Offsets of the FATs: the one that is read, and the other one.
     tables: [Option<u64>; 2],
     table_bytes: u64,
     table: Recent<(usize, u64), Vec<u8>>,
@@ -71,31 +71,32 @@ pub(super) struct Fat {
     flaws: Vec<String>,
 }
 
-/// A flag in the boot sector of a FAT32: the FATs are not the same.
+/// Flag in the boot sector of a FAT32: the FATs are not copies of each other.
 const NO_MIRROR: u16 = 0x80;
 
-/// Most sectors of a FAT that is looked for.
+/// Maximum size of a FAT that is searched, sectors.
 const FAT_SECTORS_MAX: u16 = 16_384;
 
-/// Most entries whose chains are compared with their sizes, deepest directory in which this is done, and most losses that are listed.
+/// Limits of the audit: number of entries whose chains are compared with their sizes, depth of directories, and number of listed
+/// losses.
 const AUDITED: usize = 1 << 18;
 const AUDITED_DEPTH: usize = 128;
 const LOSSES_MAX: usize = 1000;
 
-/// Bytes of a FAT that are compared together: a multiple of the bytes of all entries.
+/// Number of bytes of the FATs that are compared at a time: a multiple of all entry sizes.
 const COMPARED: usize = 12_288;
 
-/// True where a FAT begins: with the medium.
+/// True if a FAT begins at this offset, recognised by its media byte.
 fn is_table(media: &Media, boot: &FatBoot, at: u64) -> bool {
     media.array::<3>(at) == Some([boot.medium, 0xFF, 0xFF])
 }
 
-/// Bytes of a FAT.
+/// Size of a FAT, bytes.
 fn table_bytes(boot: &FatBoot) -> u64 {
     boot.fat_sectors() * u64::from(boot.sector_bytes)
 }
 
-/// True where a FAT has an entry for each cluster.
+/// True if the FAT has an entry for each cluster.
 fn is_long_enough(boot: &FatBoot) -> bool {
     let halves = match boot.layout().kind {
         FatType::Fat12 => 3,
@@ -105,7 +106,8 @@ fn is_long_enough(boot: &FatBoot) -> bool {
     (boot.clusters() + 2) * halves <= table_bytes(boot) * 2
 }
 
-/// The boot sector with the length of a FAT that the place of the second FAT tells, if it does not stand where the boot sector has it.
+/// Boot sector with a corrected FAT length, if the second FAT is not at the expected offset. The length follows from its actual
+/// offset.
 fn with_found_length(media: &Media, boot: &FatBoot) -> Option<FatBoot> {
     let start = boot.layout().fat_start;
     if boot.fats != 2 || !is_table(media, boot, start) {
@@ -121,7 +123,7 @@ fn with_found_length(media: &Media, boot: &FatBoot) -> Option<FatBoot> {
     (1..=FAT_SECTORS_MAX).map(of_length).find(is_it)
 }
 
-/// Bytes of a directory or a file.
+/// Range of a directory or a file on the media.
 enum Extent {
     /// In front of the clusters.
     Root {
@@ -178,7 +180,7 @@ impl Fat {
         let bytes = u64::from(sectors) * u64::from(boot.sector_bytes);
         let cluster_bytes = layout.cluster_bytes.max(1);
         let count = bytes.saturating_sub(layout.data_start) / cluster_bytes;
-        // No more clusters than the dump has.
+        // The number is limited to the clusters in the dump.
         let count = count.min(media.len() / cluster_bytes + 1);
         let clusters = Clusters { bytes: cluster_bytes, start: layout.data_start, count };
         let first = if layout.kind == FatType::Fat32 { boot.root_cluster } else { 0 };
@@ -212,7 +214,7 @@ impl Fat {
         Ok(fs)
     }
 
-    /// Tells where the two FATs differ.
+    /// Reports differences between the two FATs.
     fn compare_tables(&mut self) {
         let [Some(first), Some(second)] = self.tables else { return };
         let end = self.clusters.end();
@@ -241,10 +243,10 @@ impl Fat {
         }
     }
 
-    /// Compares the chains of all files with their sizes and with each other.
+    /// Compares the cluster chains of all files with the file sizes and with each other.
     fn audit(&mut self) {
         let mut owned = vec![false; self.clusters.end() as usize];
-        // Directories with the place of their own one, and with their depth.
+        // Directories with the index of their parent, and with their depth.
         let mut places: Vec<(usize, Vec<u8>)> = vec![(0, Vec::new())];
         let (mut open, mut entries, mut is_complete) = (vec![(self.root_number, 0, 0)], 0, true);
         let mut entered = std::collections::BTreeSet::from([self.root_number]);
@@ -314,7 +316,8 @@ impl Fat {
         }
     }
 
-    /// Notes the clusters of a chain up to the first that was noted before, and tells whether there is one.
+    /// Marks the clusters of a chain as used, up to the first one that is already marked. Returns true if there is such
+    /// a cluster.
     fn own(&mut self, owned: &mut [bool], first: u32, size: Option<u64>) -> bool {
         let (which, length) = self.chosen(first, size);
         let (mut at, mut left) = (first, length.clusters);
@@ -332,7 +335,7 @@ impl Fat {
         false
     }
 
-    /// True when a directory begins with the entry of itself.
+    /// True if a directory begins with the entry `.`.
     fn has_dot(&mut self, directory: u32) -> bool {
         let Some(place) = self.places.place(directory) else { return false };
         let Some(own) = self.entry(place).map(|entry| self.first(&entry)) else { return false };
@@ -341,7 +344,7 @@ impl Fat {
         dot.is_some_and(|dot| dot.starts_with(b".          ") && self.first(&dot) == own)
     }
 
-    /// Two or four bytes of a FAT at a byte of it; 0 behind its end.
+    /// Reads two or four bytes at an offset of a FAT; 0 after its end.
     fn table(&mut self, which: usize, at: u64, len: usize) -> Option<[u8; 4]> {
         const CHUNK: u64 = 4096;
         let table = (*self.tables.get(which)?)?;
@@ -412,8 +415,8 @@ impl Fat {
         length
     }
 
-    /// The FAT in which the chain from `first` on of a file of this size is read, and its length there. The second FAT is taken where only
-    /// its chain is whole and has the length that the size asks for.
+    /// FAT from which the chain of a file is read, and the length of the chain. The second FAT is used only if its chain is complete and
+    /// has the right length for the file size, while the chain in the first FAT does not.
     fn chosen(&mut self, first: u32, size: Option<u64>) -> (usize, Length) {
         let wanted = size.map(|size| size.div_ceil(self.clusters.bytes));
         let fits = |length: Length| {
@@ -429,7 +432,7 @@ impl Fat {
         (0, length)
     }
 
-    /// As many clusters as a file of this size has; none of a chain without an end.
+    /// Clusters of a file of this size; none if the chain has no end.
     fn chain(&mut self, first: u32, size: u64) -> Arc<Vec<u32>> {
         if let Some(chain) = self.chains.get((first, size)) {
             return chain;
@@ -451,7 +454,7 @@ impl Fat {
         u32::from(high) << 16 | u32::from(entry.le16(26))
     }
 
-    /// First cluster of a directory or a file, and the size of the file; `None` of a root in front of the clusters.
+    /// First cluster of a directory or a file, and size of the file; `None` for a root directory before the clusters.
     fn start(&self, inode: u32) -> Option<(u32, Option<u64>)> {
         let place = self.places.place(inode)?;
         if place != ROOT {
@@ -462,7 +465,7 @@ impl Fat {
         (self.layout.kind == FatType::Fat32).then_some((self.root.1, None))
     }
 
-    /// Bytes of a directory, and true where they are its own.
+    /// Range of a directory, and true if no other directory uses it.
     fn directory(&mut self, inode: u32) -> (Extent, bool) {
         let Some((first, _)) = self.start(inode) else {
             return (Extent::Root { at: self.layout.fat_end, len: self.root.0 }, true);
@@ -475,7 +478,7 @@ impl Fat {
         (Extent::Chain(Arc::new(chain)), is_own)
     }
 
-    /// Place on the media of a byte of a directory or a file, and the bytes that follow there.
+    /// Position on the media of a byte of a directory or a file, and number of contiguous bytes from it.
     fn place(&self, extent: &Extent, at: u64) -> Option<(u64, u64)> {
         match extent {
             Extent::Root { at: start, len } => Some((start + at, len.checked_sub(at)?)),
@@ -537,7 +540,7 @@ fn path_of(places: &[(usize, Vec<u8>)], mut place: usize, name: Option<&[u8]>) -
     parts.iter().rev().map(|part| format!("/{}", String::from_utf8_lossy(part))).collect()
 }
 
-/// The pieces of a long name, the last of which comes first.
+/// Pieces of a long name, which are stored in reverse order.
 #[derive(Default)]
 struct LongName {
     /// Number of the next piece.
@@ -565,7 +568,7 @@ impl LongName {
         self.next = number - 1;
     }
 
-    /// The name, if all its pieces are there and belong to a short entry.
+    /// The long name, if all its pieces exist and belong to this short entry.
     fn finish(self, entry: &[u8]) -> Option<Vec<u8>> {
         let sum = entry.get(..11)?.iter().fold(0_u8, |sum, byte| sum.rotate_right(1).wrapping_add(*byte));
         if self.next != 0 || self.units.is_empty() || sum != self.sum {
@@ -576,7 +579,8 @@ impl LongName {
     }
 }
 
-/// The name of eight characters with an extension of three. Bytes above 7Fh are of a code page that the filesystem does not name.
+/// Short name: eight characters and an extension of three. Bytes above 7Fh belong to a code page that the filesystem does not
+/// state.
 fn short_name(entry: &[u8]) -> Vec<u8> {
     let part = |bytes: &[u8], is_lower: bool| -> Vec<u8> {
         let end = bytes.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
@@ -596,13 +600,13 @@ fn short_name(entry: &[u8]) -> Vec<u8> {
     name
 }
 
-/// A date and a time, which FAT has in an unknown zone: UTC is taken.
+/// Converts a date and a time of FAT. The time zone is unknown, so UTC is assumed.
 pub(super) fn time(date: u16, time: u16, hundredths: u8) -> Timestamp {
     if date == 0 {
         return super::NEVER;
     }
     let (years, month, day) = (i64::from(date >> 9), i64::from(date >> 5 & 15), i64::from(date & 31));
-    // Days before each month of a year that is no leap year.
+    // Number of days before each month of a common year.
     const BEFORE: [i64; 13] = [0, 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     // 2100 is the only fourth year up to 2107 that is no leap year.
     let year = years + 1980;
@@ -685,7 +689,7 @@ impl Tree for Fat {
 mod tests {
     use super::*;
 
-    /// A FAT16 of 512-byte clusters, whose root has as many files and directories as it can hold.
+    /// A FAT16 with 512-byte clusters, whose root directory is full of files and directories.
     fn hostile(next: impl Fn(u32) -> u16) -> Fat {
         const SECTORS: usize = 8192;
         const FAT: usize = 33;
@@ -709,7 +713,8 @@ mod tests {
         Fat::new(Media::new(Box::new(image), 0, u64::MAX)).unwrap()
     }
 
-    /// All files share one chain, or all chains lead in circles: the audit reads each entry of the table a few times, not once for each file.
+    /// If all files share one chain, or all chains contain loops, the audit reads each entry of the table only a few times, not once for each
+    /// file.
     #[test]
     fn a_hostile_table_is_checked_in_linear_time() {
         for next in [

@@ -18,7 +18,7 @@ pub(super) fn open(tree: impl Tree + 'static) -> Opened {
 
 struct TreeFs<T>(T);
 
-/// POSIX type of a file and the permissions that Linux makes up for formats without.
+/// POSIX type of a file, and the permissions that Linux assumes for formats without permissions.
 const fn assumed_mode(file_type: FileType) -> u32 {
     match file_type {
         FileType::Directory => 0o040_755,
@@ -40,7 +40,7 @@ impl<T: Tree> TreeFs<T> {
         self.0.inode(inode).ok_or_else(|| damaged(inode, "it leads out of the image, or is none"))
     }
 
-    /// Names of a directory, in their order, and whether these are all.
+    /// Sorted names of a directory, and true if none is missing.
     fn sorted(&mut self, directory: u32) -> Result<(Names, bool)> {
         if self.inode(directory)?.file_type != FileType::Directory {
             return Err(Error::NotDirectory);

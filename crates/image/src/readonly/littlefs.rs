@@ -24,17 +24,17 @@ const TAIL_SOFT: u32 = 0x600;
 const TAIL_HARD: u32 = 0x601;
 const MOVE_STATE: u32 = 0x7FF;
 
-/// Type of a user's attribute that ESP-IDF's port has for the time of the last change: `t`.
+/// Type of the user attribute `t`, in which the port of ESP-IDF stores the modification time.
 const ATTRIBUTE_TIME: u32 = 0x374;
 
 /// Types of the user's attributes: their numbers are the lower byte.
 const ATTRIBUTES: std::ops::RangeInclusive<u32> = 0x300..=0x3FF;
 
-/// Id of a tag that belongs to no file, and length of one that was deleted.
+/// ID of a tag that belongs to no file, and length of a deleted tag.
 const NO_ID: u32 = 0x3FF;
 const DELETED: u32 = 0x3FF;
 
-/// Most bytes of a block.
+/// Maximum size of a block, bytes.
 const BLOCK_MAX: u64 = 1 << 20;
 
 /// Number of no block.
@@ -50,7 +50,7 @@ type Pair = [u32; 2];
 struct Node {
     kind: NodeKind,
     mtime: Timestamp,
-    /// The user's attributes beside the time, by their numbers.
+    /// User attributes except the time, by number.
     attributes: BTreeMap<u8, Vec<u8>>,
 }
 
@@ -66,7 +66,7 @@ enum NodeKind {
     Broken,
 }
 
-/// An id of a pair with its tags.
+/// Tags of one ID in a pair.
 #[derive(Clone, Default)]
 struct Entry {
     kind: u32,
@@ -91,9 +91,9 @@ pub(super) struct Littlefs {
     nodes: Vec<Node>,
     /// Names of directories that were read.
     directories: BTreeMap<u32, (Names, bool)>,
-    /// Directories by their first pair: one that holds itself is entered once.
+    /// Directories by their first pair, so that a directory that contains itself is entered only once.
     pairs: BTreeMap<Pair, u32>,
-    /// A file that a move has left in two places: it is gone from this one.
+    /// Source of an interrupted move, whose file also exists at its destination: the entry counts as removed.
     moved: Option<(Pair, u32)>,
     lists: Recent<u32, Vec<u32>>,
     losses: Vec<String>,
@@ -143,7 +143,7 @@ impl Metadata {
                 }
                 pending.drain(..).for_each(|(tag, data)| done.apply(tag, data));
                 commits += 1;
-                // The next commit tells by this bit whether it was written.
+                // This bit shows whether the next commit was written.
                 tag ^= (this.kind() & 1) << 31;
                 start = at + 4 + this.len();
             } else {
@@ -241,7 +241,7 @@ impl LittlefsShape {
     }
 }
 
-/// Name of the extended attribute for an attribute of a user.
+/// Name of the extended attribute for a user attribute.
 pub(crate) fn attribute_name(number: u8) -> Vec<u8> {
     format!("user.littlefs.{number:02x}").into_bytes()
 }
@@ -251,7 +251,7 @@ impl Littlefs {
         let has_first = LittlefsShape::at(&media, 0).is_some();
         let shape = LittlefsShape::read(&media)?;
         let (block, blocks) = (u64::from(shape.block_bytes), shape.blocks);
-        // What leads in circles ends after as many steps as there are blocks.
+        // A loop ends after a number of steps equal to the number of blocks.
         let there = u32::try_from(media.len() / block).unwrap_or(u32::MAX);
         let blocks = blocks.min(there);
         let mut fs = Self {
@@ -295,7 +295,8 @@ impl Littlefs {
         }
     }
 
-    /// Goes through the list of all pairs: the root is the last one with a superblock, and each has a part of the state of moves.
+    /// Follows the list of all pairs. The root is the last pair with a superblock, and the state of moves is distributed over all
+    /// pairs.
     fn follow_list(&mut self) {
         let (mut pair, mut root, mut state) = ([0, 1], [0, 1], [0_u32; 3]);
         let mut attributes = BTreeMap::new();
@@ -375,7 +376,7 @@ impl Littlefs {
                 return None;
             }
             list.push(at);
-            // The first pointer of a block leads to the one before.
+            // The first pointer of a block refers to the previous block.
             if left > 0 {
                 at = self.media.le32(u64::from(at) * self.block)?;
             }

@@ -1,10 +1,10 @@
 //! Readers of filesystems that are only read.
 //!
-//! - `media`: the bytes of a part; `codec`: compressions; `recent`: blocks that were read last.
+//! - `media`: the bytes of a part; `codec`: compressions; `recent`: cache of recently read blocks.
 //! - `chains`: chains of clusters of FAT and exFAT.
 //! - One file for each format, which implements [`Tree`].
 //! - `wear_levelling`: the layer of ESP-IDF beneath FAT.
-//! - `fs`: a tree as a [`FileSystem`], which listing, extracting, mounting and comparing want.
+//! - `fs`: implements [`FileSystem`] for a tree, for listing, extraction, mounts and comparisons.
 
 mod chains;
 mod codec;
@@ -33,10 +33,10 @@ pub(crate) use littlefs::{LittlefsShape, attribute_name};
 pub(crate) use media::Media;
 pub(crate) use wear_levelling::{CONFIG_BYTES, WearLevelling};
 
-/// Most entries of a directory.
+/// Maximum number of entries in a directory.
 const MAX_NAMES: usize = 1 << 20;
 
-/// Longest target of a symbolic link.
+/// Maximum length of a symbolic link's target, bytes.
 const LINK_MAX: u64 = 4096;
 
 /// Time of a file in a format without times.
@@ -46,7 +46,7 @@ const NEVER: Timestamp = Timestamp { seconds: 0, nanoseconds: 0 };
 #[derive(Clone)]
 struct Inode {
     file_type: FileType,
-    /// Type and permissions; `None` where the format has no permissions.
+    /// Type and permissions; `None` if the format has no permissions.
     mode: Option<u32>,
     uid: u32,
     gid: u32,
@@ -60,7 +60,7 @@ struct Inode {
 }
 
 impl Inode {
-    /// A file of a format that has no more than types and sizes.
+    /// A file of a format that stores only types and sizes.
     const fn plain(file_type: FileType, size: u64) -> Self {
         Self {
             file_type,
@@ -77,7 +77,7 @@ impl Inode {
         }
     }
 
-    /// A file with a POSIX mode; `None` where that has no type.
+    /// A file with a POSIX mode; `None` if the mode contains no valid type.
     fn of_mode(mode: u32, size: u64) -> Option<Self> {
         Some(Self { mode: Some(mode), ..Self::plain(FileType::from_mode(mode)?, size) })
     }
@@ -105,13 +105,13 @@ trait Tree: Send {
     /// Properties of an inode.
     fn inode(&mut self, inode: u32) -> Option<Inode>;
 
-    /// Names in a directory that can be read, and true when these are all.
+    /// Readable names of a directory, and true if none is missing.
     fn names(&mut self, directory: u32) -> (Names, bool);
 
-    /// Reads a block of a file or a link; what lies behind its end is zeros.
+    /// Reads a block of a file or a link; bytes after its end are zeros.
     fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()>;
 
-    /// True where a file has no data, which reads as zeros.
+    /// True for a block without data, which reads as zeros.
     fn is_hole(&mut self, _inode: u32, _block: u32) -> bool {
         false
     }
@@ -121,7 +121,8 @@ trait Tree: Send {
         Some(Xattrs::new())
     }
 
-    /// True of a file whose name and contents Linux has encrypted: names, blocks and links are as they are stored.
+    /// True for a file whose name and contents Linux has encrypted; names, blocks and links are returned in their
+    /// encrypted form.
     fn is_encrypted(&mut self, _inode: u32) -> bool {
         false
     }
@@ -131,7 +132,7 @@ trait Tree: Send {
         None
     }
 
-    /// Bytes of a unit of encryption: those of a block of the filesystem.
+    /// Size of a unit of encryption, bytes: the block size of the filesystem.
     fn unit(&self) -> usize {
         BLOCK_BYTES
     }
@@ -170,10 +171,10 @@ pub(crate) struct Opened {
     pub(crate) remarks: Vec<String>,
 }
 
-/// Opens the filesystem in a stretch of a store; `None` of a format without a reader.
+/// Opens the filesystem in a range of a store; `None` for a format without a reader.
 ///
 /// # Errors
-/// Features of the format that the reader does not have; damage of what the format begins with.
+/// Unsupported features of the format; a damaged superblock.
 pub(crate) fn open(
     kind: Kind,
     store: Box<dyn Store>,
@@ -211,7 +212,7 @@ pub(crate) fn littlefs_shape(store: Box<dyn Store>, (at, len): (u64, u64)) -> Op
     LittlefsShape::read(&Media::new(store, at, len))
 }
 
-/// Damage of what a filesystem begins with.
+/// Error for a damaged superblock.
 fn broken() -> Error {
     Error::Damaged("the beginning of the filesystem is damaged".to_owned())
 }

@@ -26,7 +26,7 @@ pub enum DumpTarget {
         /// Number of a block of 4096 bytes of the file.
         block: Option<u32>,
     },
-    /// As [`Inode`](Self::Inode), by path.
+    /// The node of an inode or of one of its blocks, by the path of the file.
     Path {
         /// Path from the root.
         path: Vec<u8>,

@@ -701,7 +701,7 @@ fn a_peb_without_a_name_is_not_taken_for_part_of_another_volume() {
     }
 }
 
-/// As in a dump that begins after superblock, master nodes and log.
+/// A dump that begins after superblock, master nodes and log contains a filesystem.
 #[test]
 fn a_filesystem_without_its_first_lebs_is_one() {
     let geometry = small();

@@ -102,7 +102,7 @@ fn vid_header(peb: &[u8]) -> Option<VidHeader> {
     VidHeader::parse(&peb[at..at + 64], ReadFlips::default()).ok()
 }
 
-/// As [`usual`], with PEBs at the positions that the live device has chosen.
+/// Image of [`usual`], with PEBs at the positions that the live device has chosen.
 fn live(geometry: &Geometry) -> Vec<u8> {
     let lebs = geometry.blocks() - 16;
     let bytes = device(geometry, 7, |ubi| {

@@ -24,7 +24,7 @@ fn image() -> Vec<u8> {
     image_of(7)
 }
 
-/// As [`image`], with this image sequence number.
+/// An [`image`] with this image sequence number.
 fn image_of(image_seq: u32) -> Vec<u8> {
     let bytes = device(&geometry(), image_seq, |ubi| {
         ubi.create_volume(&NewVolume::dynamic("root", 40)).unwrap();

@@ -68,13 +68,13 @@ pub(crate) struct Header {
     pub(crate) ctime: u32,
     /// Size of a file, bytes.
     pub(crate) size: u64,
-    /// Object of which this is another name.
+    /// Original object, if this is another name (hard link).
     pub(crate) equivalent: u32,
     /// Target of a symbolic link.
     pub(crate) target: Vec<u8>,
     /// Device in Linux's old encoding of 16 bits.
     pub(crate) device: u32,
-    /// Object whose name this header takes over, and which is thereby removed; 0 for none.
+    /// Object whose name this header takes over, which removes that object; 0 for none.
     pub(crate) shadows: u32,
     /// True if the file became shorter.
     pub(crate) is_shrink: bool,

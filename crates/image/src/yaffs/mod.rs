@@ -1,8 +1,8 @@
-//! The bytes of YAFFS2, which Linux keeps in chunks of a page with tags (facts of `yaffs_guts.h` and `yaffs_packedtags2.h`).
+//! Format of YAFFS2: chunks of one page, each with tags (facts of `yaffs_guts.h` and `yaffs_packedtags2.h`).
 //!
-//! - `tags`: the object that a chunk belongs to, and its place in it, with their ECC.
+//! - `tags`: object of a chunk, and its position in the object, with an ECC.
 //! - `header`: name and attributes of an object, with its extended attributes.
-//! - `shape`: sizes of page and OOB, and the place of the tags, found in a dump.
+//! - `shape`: sizes of page and OOB, and the position of the tags, detected in a dump.
 
 mod header;
 mod shape;

@@ -1,14 +1,14 @@
-//! Filesystems that a device holds already: ext4, F2FS and NILFS2 by their superblocks, and what of them does not fit the flash. FAT is looked at
-//! by the probe.
+//! Existing filesystems on a device: ext4, F2FS and NILFS2, by their superblocks, and their sizes that do not fit the flash. The probe examines
+//! FAT.
 //!
-//! Layouts as Linux documents them: Documentation/filesystems/ext4, include/linux/f2fs_fs.h and include/uapi/linux/nilfs2_ondisk.h. Each superblock is at
-//! byte 1024 of its partition.
+//! The layouts are those in Linux: Documentation/filesystems/ext4, include/linux/f2fs_fs.h and include/uapi/linux/nilfs2_ondisk.h. Each superblock is
+//! at byte 1024 of its partition.
 
 use super::mkfs::{BlockFs, PartitionShape, ext4_stripe, f2fs_segments, nilfs2_blocks};
 use super::size;
 use serde::Serialize;
 
-/// Bytes at the beginning of a partition that [`Existing::parse`] looks at.
+/// Number of bytes at the beginning of a partition that [`Existing::parse`] examines.
 pub const HEAD_BYTES: usize = 2048;
 
 const SUPERBLOCK: usize = 1024;
@@ -16,30 +16,31 @@ const EXT4_MAGIC: u64 = 0xEF53;
 const F2FS_MAGIC: u64 = 0xF2F5_2010;
 const NILFS2_MAGIC: u64 = 0x3434;
 
-/// A filesystem that was found.
+/// A filesystem found on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Existing {
-    /// Its kind.
+    /// Kind of the filesystem.
     pub kind: BlockFs,
-    /// Blocks of 4 KiB, or as large as its own, of: an ext4's stripe, an F2FS's section, a NILFS2's segment; 0 for no stripe.
+    /// Size of the unit for which the filesystem was made, in its own blocks: the stripe of an ext4 (0 for none), the section
+    /// of an F2FS, the segment of a NILFS2.
     pub unit_blocks: u64,
-    /// Size of its blocks in bytes.
+    /// Size of a block in bytes.
     pub block_bytes: u64,
 }
 
-/// Little-endian number of `count` bytes behind the beginning of the superblock.
+/// Little-endian number of `count` bytes at an offset of the superblock.
 fn le(head: &[u8], at: usize, count: usize) -> u64 {
     let field = head.get(SUPERBLOCK + at..).unwrap_or_default().iter().take(count);
     field.rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// 2 to the power of a number from the device, none when no block is that large.
+/// 2 to the power of a number from the device; `None` if the result is too large for a block size.
 fn power(log: u64) -> Option<u64> {
     (log <= 16).then(|| 1 << log)
 }
 
 impl Existing {
-    /// The filesystem whose first [`HEAD_BYTES`] these are; none of another kind, or whose numbers are impossible.
+    /// Parses the first [`HEAD_BYTES`] of a filesystem; `None` for other kinds, and for impossible numbers.
     pub fn parse(head: &[u8]) -> Option<Self> {
         if le(head, 56, 2) == EXT4_MAGIC {
             let block_bytes = power(10 + le(head, 24, 4))?;
@@ -58,7 +59,8 @@ impl Existing {
         None
     }
 
-    /// Sentence on what does not fit the flash below `place`; none when all of the filesystem does. `node` is the device that it is on.
+    /// Sentence about sizes of the filesystem that do not fit the flash of a partition; `None` if all fit. `node` is the device with
+    /// the filesystem.
     pub fn judge(&self, name: &str, node: &str, place: &PartitionShape) -> Option<String> {
         let unit = self.unit_blocks * self.block_bytes;
         let fits = unit > 0 && (unit.is_multiple_of(place.au_bytes) || place.au_bytes.is_multiple_of(unit));
@@ -120,7 +122,7 @@ mod tests {
                 assert_eq!(Existing::parse(&vec![byte; len]), None);
             }
         }
-        // Magic numbers alone, with impossible sizes.
+        // Magic numbers with impossible sizes.
         let huge = [0xFF; 4];
         assert_eq!(Existing::parse(&head(&[(56, &[0x53, 0xEF]), (24, &huge)])), None);
         assert_eq!(Existing::parse(&head(&[(0, &[0x10, 0x20, 0xF5, 0xF2]), (20, &huge)])), None);

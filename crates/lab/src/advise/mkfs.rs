@@ -1,34 +1,35 @@
-//! Options with which filesystems are made for the allocation unit and the page of a card.
+//! Options of mkfs and mount for the allocation unit and the page of a card.
 //!
-//! - ext4: `stride` is a page and `stripe_width` an allocation unit, so that the allocator begins files on borders (Linaro's Flash memory wiki, Bergmann 2011).
-//! - F2FS: a section, which is cleaned as one, is a whole number of allocation units. It alternates between
-//!   as many logs as the card has open units.
+//! - ext4: `stride` is a page and `stripe_width` an allocation unit, so that the allocator begins files at borders (Linaro's Flash memory wiki,
+//!   Bergmann 2011).
+//! - F2FS: a section, which is cleaned as one, is a whole number of allocation units. The number of logs to which F2FS
+//!   writes alternately is limited to the number of open units.
 //! - NILFS2: a segment is the largest power of two that fits an allocation unit a whole number of times.
-//! - FAT: reserved sectors move the first cluster to a border, as the `File System Specification` of the SD
-//!   Association has it.
+//! - FAT: reserved sectors move the first cluster to a border, as required by the `File System Specification` of the SD
+//!   Association.
 
 use super::size;
 use serde::Serialize;
 
-/// A filesystem that Linux has for block devices.
+/// Filesystem of Linux for block devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BlockFs {
-    /// ext4.
+    /// The filesystem ext4.
     Ext4,
-    /// F2FS.
+    /// The filesystem F2FS.
     F2fs,
-    /// NILFS2.
+    /// The filesystem NILFS2.
     Nilfs2,
     /// FAT16 or FAT32.
     Vfat,
 }
 
 impl BlockFs {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 4] = [Self::Ext4, Self::F2fs, Self::Nilfs2, Self::Vfat];
 
-    /// Name as `mount -t` takes it.
+    /// Name for `mount -t`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ext4 => "ext4",
@@ -38,12 +39,12 @@ impl BlockFs {
         }
     }
 
-    /// The filesystem of a name.
+    /// Filesystem with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|fs| fs.name() == name)
     }
 
-    /// Type of its partition in an MBR.
+    /// Type of a partition with this filesystem in an MBR.
     pub const fn partition_type(self) -> &'static str {
         match self {
             Self::Vfat => "c",
@@ -52,29 +53,29 @@ impl BlockFs {
     }
 }
 
-/// A demand on the filesystem of a card, which some filesystems cannot meet.
+/// Requirement on the filesystem of a card that some filesystems do not meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// The boot ROM of a system on chip loads the next stage from it.
+    /// The boot ROM of a system on chip loads the next stage from the filesystem.
     Boot,
-    /// It holds the root of a Linux system.
+    /// The filesystem contains the root directory of a Linux system.
     Root,
-    /// A program checks and repairs it.
+    /// A program can check and repair the filesystem.
     Fsck,
-    /// It tells the card what is free.
+    /// The filesystem informs the card about free sectors (discard).
     Trim,
-    /// Windows and cameras read it.
+    /// Windows and cameras can read the filesystem.
     Windows,
-    /// Power goes away at any moment.
+    /// Power may be lost at any time.
     PowerCuts,
 }
 
 impl Need {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 6] =
         [Self::Boot, Self::Root, Self::Fsck, Self::Trim, Self::Windows, Self::PowerCuts];
 
-    /// Name of an option.
+    /// Name of the requirement in options.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Boot => "boot",
@@ -86,14 +87,14 @@ impl Need {
         }
     }
 
-    /// The demand of a name.
+    /// Requirement with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|need| need.name() == name)
     }
 
-    /// Reason for which a filesystem does not meet the demand; none where it does.
+    /// Reason why a filesystem does not meet the requirement; `None` if it does.
     ///
-    /// All of them have discards and fstrim in Linux (FAT since 4.19).
+    /// All filesystems here support discards and fstrim in Linux (FAT since 4.19).
     pub const fn unmet_by(self, fs: BlockFs) -> Option<&'static str> {
         match (self, fs) {
             (Self::Boot, BlockFs::Vfat) => None,
@@ -110,27 +111,27 @@ impl Need {
     }
 }
 
-/// A partition, and what of the flash its filesystem should know.
+/// A partition, with the properties of the flash that matter to a filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionShape {
     /// Size of the partition in bytes. It begins at a border of an allocation unit.
     pub bytes: u64,
     /// Size of an allocation unit in bytes.
     pub au_bytes: u64,
-    /// Size of a page in bytes: what the card programs at once.
+    /// Size of a page, which the card programs at once, in bytes.
     pub page_bytes: u64,
-    /// Number of allocation units that the card keeps open; none where it has no limit.
+    /// Number of allocation units that the card can keep open; `None` if it has no limit.
     pub open_aus: Option<u64>,
 }
 
-/// Commands that make and mount a filesystem.
+/// Options to create and mount a filesystem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recipe {
-    /// Program and options, without the device.
+    /// Program mkfs with its options, without the device.
     pub mkfs: String,
-    /// Options of mount.
+    /// Options for mount.
     pub mount: String,
-    /// Reasons of the options, a phrase each.
+    /// Reasons for the options, one phrase each.
     pub why: Vec<String>,
 }
 
@@ -139,24 +140,25 @@ const SECTOR: u64 = 512;
 const BLOCK: u64 = 4096;
 /// Size of a segment of F2FS in bytes.
 const F2FS_SEGMENT: u64 = 2 << 20;
-/// Fewest sections of an F2FS for which sections are made larger than a segment: six are open, and cleaning needs more.
+/// Minimum number of sections of an F2FS at which sections are made larger than a segment. Six sections are open, and
+/// cleaning needs more.
 const F2FS_SECTIONS_MIN: u64 = 64;
-/// Smallest partition that mkfs.f2fs formats, with sections of one segment (f2fs-tools 1.15, measured).
+/// Minimum size of a partition for mkfs.f2fs, with sections of one segment (f2fs-tools 1.15, measured), bytes.
 const F2FS_BYTES_MIN: u64 = 52 << 20;
-/// Fewest segments of a NILFS2: mkfs.nilfs2 refuses less, and its cleaner needs some.
+/// Minimum number of segments of a NILFS2. mkfs.nilfs2 refuses fewer, and the cleaner needs some.
 const NILFS2_SEGMENTS_MIN: u64 = 64;
-/// Fewest and most blocks of a segment of NILFS2.
+/// Minimum and maximum number of blocks in a segment of NILFS2.
 const NILFS2_SEGMENT_BLOCKS: (u64, u64) = (16, 1 << 20);
-/// Largest stride and stripe width in blocks: the fields of the superblock have 16 and 32 bits.
+/// Maximum stride and stripe width in blocks. The fields of the superblock have 16 and 32 bits.
 const STRIDE_MAX: u64 = u16::MAX as u64;
 
-/// Reason for which mkfs refuses a partition of this size; none where it does not.
+/// Reason why mkfs refuses a partition of this size; `None` if it does not.
 pub fn too_small_for(fs: BlockFs, place: &PartitionShape) -> Option<&'static str> {
     let is_small = fs == BlockFs::F2fs && place.bytes < F2FS_BYTES_MIN;
     is_small.then_some("mkfs.f2fs refuses partitions below 52 MiB")
 }
 
-/// The recipe of a filesystem on a partition.
+/// Options to create and mount a filesystem on a partition.
 pub fn recipe(fs: BlockFs, place: &PartitionShape) -> Recipe {
     match fs {
         BlockFs::Ext4 => ext4(place),
@@ -186,7 +188,7 @@ fn ext4(place: &PartitionShape) -> Recipe {
     }
 }
 
-/// Segments of a section of an F2FS.
+/// Number of segments in a section of an F2FS.
 pub fn f2fs_segments(place: &PartitionShape) -> u64 {
     let aligned = lcm(place.au_bytes.max(SECTOR), F2FS_SEGMENT) / F2FS_SEGMENT;
     let most = (place.bytes / F2FS_SECTIONS_MIN / F2FS_SEGMENT).max(1);
@@ -197,7 +199,7 @@ pub fn f2fs_segments(place: &PartitionShape) -> u64 {
     }
 }
 
-/// Logs between which F2FS alternates: six, four or two.
+/// Number of logs to which F2FS writes alternately: six, four or two.
 const fn f2fs_logs(open_aus: u64) -> u64 {
     match open_aus {
         6.. => 6,
@@ -206,7 +208,7 @@ const fn f2fs_logs(open_aus: u64) -> u64 {
     }
 }
 
-/// The option that limits the logs, and why; a card without a limit gets what F2FS does by itself.
+/// Option that limits the number of logs, with its reason. A card without a limit gets the default of F2FS.
 fn f2fs_logs_option(open_aus: Option<u64>) -> (String, String) {
     match open_aus {
         Some(open) => (
@@ -246,7 +248,7 @@ fn f2fs(place: &PartitionShape) -> Recipe {
     }
 }
 
-/// Blocks of a segment of a NILFS2.
+/// Number of blocks in a segment of a NILFS2.
 pub fn nilfs2_blocks(place: &PartitionShape) -> u64 {
     let unit = place.au_bytes / BLOCK;
     let divisor = if unit == 0 { 1 } else { 1 << unit.trailing_zeros().min(63) };
@@ -275,13 +277,13 @@ fn nilfs2(place: &PartitionShape) -> Recipe {
 /// Sizes of a FAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FatSizes {
-    /// 16 or 32 bits of an entry.
+    /// Number of bits per entry: 16 or 32.
     pub bits: u64,
-    /// Sectors of a cluster.
+    /// Number of sectors per cluster.
     pub cluster: u64,
-    /// Reserved sectors before the first FAT.
+    /// Number of reserved sectors before the first FAT.
     pub reserved: u64,
-    /// Sectors of one of the two FATs.
+    /// Number of sectors of each of the two FATs.
     pub fat: u64,
     /// Position of the first cluster in sectors.
     pub data: u64,
@@ -289,26 +291,28 @@ pub struct FatSizes {
     pub unit: u64,
 }
 
-/// Number of FATs, sectors of the root directory of FAT16, and most reserved sectors, which have 16 bits.
+/// Number of FATs, number of sectors of the root directory of FAT16, and maximum number of reserved sectors (16 bits).
 const FATS: u64 = 2;
 const ROOT_SECTORS: u64 = 32;
 const RESERVED_MAX: u64 = u16::MAX as u64;
-/// Fewest reserved sectors of FAT32 as mkfs.fat has it: boot sector, information and their copies.
+/// Minimum number of reserved sectors of FAT32 in mkfs.fat: boot sector, information sector, and their copies.
 const RESERVED_MIN: u64 = 32;
-/// Largest cluster, bytes.
+/// Maximum size of a cluster, bytes.
 const CLUSTER_MAX: u64 = 64 << 10;
-/// Clusters from which a FAT has 32 bits (Microsoft, fatgen103), and a margin, as implementations differ by some.
+/// Minimum number of clusters of a FAT32 (Microsoft, fatgen103), with a margin, because implementations differ
+/// slightly.
 const FAT32_CLUSTERS_MIN: u64 = 65_525 + 16;
-/// Clusters that are too many for 16 bits, as mkfs.fat has it.
+/// Number of clusters that mkfs.fat treats as too many for 16 bits.
 const FAT16_CLUSTERS_MAX: u64 = 65_525;
-/// Clusters from which a FAT has 16 bits, and the same margin.
+/// Minimum number of clusters of a FAT16, with the same margin.
 const FAT16_CLUSTERS_MIN: u64 = 4_085 + 16;
 
-/// Sizes of a FAT whose first cluster is at a border of an allocation unit, or of the largest part of it that reserved sectors can reach.
+/// Sizes of a FAT whose first cluster is at a border of an allocation unit, or of the largest fraction of it that reserved sectors allow.
 pub fn fat_sizes(place: &PartitionShape) -> FatSizes {
     let sectors = place.bytes / SECTOR;
     let page = (place.page_bytes / SECTOR).max(1).next_power_of_two();
-    // 32 KiB as SD cards come from the factory, a page where that is more, up to the 64 KiB that FAT can have.
+    // The cluster has 32 KiB, as on factory-formatted SD cards, or the size of a page if that is larger, but at most
+    // the 64 KiB of FAT.
     let mut cluster = page.clamp(64, 128);
     while cluster > 1 && sectors / cluster < FAT32_CLUSTERS_MIN + 2 * FATS && sectors > 4 << 20 {
         cluster /= 2;
@@ -325,7 +329,7 @@ pub fn fat_sizes(place: &PartitionShape) -> FatSizes {
     }
 }
 
-/// Sizes with the first cluster at a border of an allocation unit, or of the largest part of it that reserved sectors can reach.
+/// Sizes with the first cluster at a border of an allocation unit, or of the largest fraction of it that reserved sectors allow.
 fn on_a_border(place: &PartitionShape, bits: u64, cluster: u64) -> FatSizes {
     let root = if bits == 16 { ROOT_SECTORS } else { 0 };
     let mut unit = (place.au_bytes / SECTOR).max(1);
@@ -338,13 +342,13 @@ fn on_a_border(place: &PartitionShape, bits: u64, cluster: u64) -> FatSizes {
     }
 }
 
-/// Sizes with the first cluster at the first border of `unit` that leaves room for the FATs. A FAT is as long as mkfs.fat makes it.
+/// Sizes with the first cluster at the first border of `unit` after the FATs. The length of a FAT is computed like in mkfs.fat.
 fn with_unit(sectors: u64, bits: u64, cluster: u64, root: u64, unit: u64) -> FatSizes {
     let least = if bits == 32 { RESERVED_MIN } else { 1 };
     let entry_bytes = bits / 8;
     let mut reserved = least;
     let mut sizes = FatSizes { bits, cluster, reserved, fat: 0, data: 0, unit };
-    // The length of a FAT falls as reserved sectors are added, so that few rounds settle it.
+    // The length of a FAT decreases with more reserved sectors, so that a few rounds suffice.
     for _ in 0..8 {
         let data = sectors.saturating_sub(reserved + root);
         let clusters = (data * SECTOR + FATS * 2 * entry_bytes) / (cluster * SECTOR + FATS * entry_bytes);

@@ -1,9 +1,9 @@
-//! Advice with the numbers that it rests on: what to do with a card or a chip.
+//! Advice on the use of a card or a chip, with the figures behind it.
 //!
-//! - [`ecc`]: which ECC a chip needs.
-//! - [`card`]: partition, filesystem, mkfs and mount options, speed and life of a card or block device, known from the catalogue or from a probe.
-//! - [`mkfs`]: the options with which filesystems are made for an allocation unit.
-//! - [`existing`]: filesystems that a device holds already, and what of them does not fit its flash.
+//! - [`ecc`]: the ECC that a chip needs.
+//! - [`card`]: partition, filesystem, mkfs and mount options, speed and life of a card or block device.
+//! - [`mkfs`]: options of mkfs and mount for an allocation unit.
+//! - [`existing`]: existing filesystems on a device, and their sizes that do not fit its flash.
 //! - [`flash`]: mode, filesystem, ECC and scrub period of a chip on a board.
 
 pub mod card;
@@ -20,18 +20,19 @@ use serde::Serialize;
 /// A sentence in which commands and options have types.
 type Words = advice::Advice;
 
-/// Advice on one question. Its words have types until a surface says them with [`Advice::rendered`].
+/// Advice on one topic. Commands and options in its text are typed until an interface formats them with
+/// [`Advice::rendered`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Point<W = Words> {
-    /// The question: `partition start`, `filesystem`.
+    /// Topic of the advice, such as `partition start` or `filesystem`.
     pub topic: &'static str,
-    /// The advice in a sentence.
+    /// The advice, in one sentence.
     pub advice: String,
-    /// Shell commands and kernel parameters that do it.
+    /// Shell commands and kernel parameters that follow the advice.
     pub commands: Vec<W>,
-    /// Numbers that it rests on, a phrase each.
+    /// Figures behind the advice, one phrase each.
     pub rests_on: Vec<String>,
-    /// Findings that would change it, a sentence each.
+    /// Findings that would change the advice, one sentence each.
     pub would_change: Vec<W>,
 }
 
@@ -68,22 +69,22 @@ impl Point {
 /// All advice on a target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice<W = Words> {
-    /// The card, device or setup; the envelope has it in JSON.
+    /// Name of the card, device or setup; in JSON it is in the envelope.
     #[serde(skip)]
     pub target: String,
-    /// Name of the setup whose board a part runs on; the envelope has it in JSON.
+    /// Name of the setup whose board a part runs on; in JSON it is in the envelope.
     #[serde(skip)]
     pub board: Option<String>,
     /// Description in one line.
     pub title: String,
     /// Size in bytes.
     pub capacity_bytes: u64,
-    /// Advice by question.
+    /// Advice by topic.
     pub points: Vec<Point<W>>,
 }
 
 impl Advice {
-    /// The advice in the words of a surface, which names commands and options as it has them.
+    /// Formats the advice for an interface, with the interface's own names of commands and options.
     pub fn rendered(self, say: impl Fn(&Words) -> String) -> Advice<String> {
         let Self { target, board, title, capacity_bytes, points } = self;
         let points = points.into_iter().map(|point| point.rendered(&say)).collect();

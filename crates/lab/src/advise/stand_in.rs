@@ -1,4 +1,4 @@
-//! The card of the catalogue on which advice for a probed device rests.
+//! Choice of the catalogue's card that represents a probed device.
 
 use super::card::facts::DeviceFacts;
 use super::size;
@@ -9,15 +9,16 @@ use floatgate_card::{BusMode, CardSpec};
 use floatgate_config::{Kind, Library};
 use floatgate_mtd::Nanos;
 
-/// Rounds in which the times of the array approach the measured speeds: bus and array overlap, so that one does not reach them.
+/// Number of rounds in which the array times are adjusted to the measured speeds. One round does not suffice, because bus and
+/// array overlap.
 const ROUNDS: u32 = 20;
-/// Largest change of a time in one round.
+/// Maximum factor by which a time changes in one round.
 const CHANGE_MAX: f64 = 16.0;
-/// Share by which a speed may miss the measured one.
+/// Maximum relative deviation from the measured speed.
 const NEAR: f64 = 0.02;
 
-/// The sound card of the catalogue that is most like the device, with the sizes and speeds of the device
-/// where such a card can have them.
+/// Trustworthy card of the catalogue that is most similar to the device, with the sizes and speeds of the device if
+/// they are possible for it.
 pub(super) fn stand_in(library: &Library, known: &DeviceFacts) -> Result<(LoadedCard, String), Error> {
     let distance = |spec: &CardSpec| -> Result<f64, Error> {
         let ratio = |a: u64, b: u64| (a.max(1) as f64 / b.max(1) as f64).ln().abs();
@@ -77,8 +78,8 @@ pub(super) fn stand_in(library: &Library, known: &DeviceFacts) -> Result<(Loaded
     Ok((card, likeness))
 }
 
-/// The card with a bus and times of its array with which reads and writes in order are as fast as measured; none where nothing was measured, or such
-/// times are no card's.
+/// Card with a bus and array times at which sequential reads and writes have the measured speeds. `None` if no speed was measured, or if such times
+/// are impossible.
 fn at_speeds(spec: &CardSpec, measured: [Option<f64>; 2]) -> Result<Option<CardSpec>, Error> {
     let mut spec = spec.clone();
     let Some(fastest) = measured.into_iter().flatten().reduce(f64::max) else { return Ok(None) };
@@ -106,7 +107,7 @@ fn at_speeds(spec: &CardSpec, measured: [Option<f64>; 2]) -> Result<Option<CardS
         ] {
             *time = scaled(*time, writes);
         }
-        // The channel serves both: it is no slower than the faster of them needs.
+        // Reads and writes share the channel, so it must be fast enough for the faster of them.
         timing.transfer_ns_per_kib = scaled(timing.transfer_ns_per_kib, reads.min(writes).min(1.0));
     }
     Ok(spec.check().is_ok().then_some(spec))
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// An eMMC is not advised by a slow SD card with the same allocation unit, nor a slow card by a fast one.
+    /// An eMMC is not represented by a slow SD card with the same allocation unit, and a slow card not by a fast one.
     #[test]
     fn the_card_is_as_fast_as_the_device() {
         for measured in

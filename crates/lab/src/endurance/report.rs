@@ -146,7 +146,7 @@ pub fn run(subject: &Subject, experiment: &Experiment) -> Result<Report, Error> 
 /// Runs the experiment on each subject, in order.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub fn run_all(subjects: &[Subject], experiment: &Experiment) -> Result<Vec<Report>, Error> {
     let reports: Vec<_> = subjects.par_iter().map(|subject| run(subject, experiment)).collect();
     reports.into_iter().collect()

@@ -72,10 +72,10 @@ impl Subject {
         Self::in_corner(library, part, sets, Corner::Typical)
     }
 
-    /// As [`new`](Self::new), with array times of a corner: typical or maximum.
+    /// NAND like [`new`](Self::new), with the array times of a corner: typical or maximum.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn in_corner(
         library: &Library,
         part: &str,

@@ -323,7 +323,7 @@ impl Mounting<'_> {
         Ok(rows)
     }
 
-    /// As `new_fs`, mounted with `-o sync`.
+    /// Creates a new filesystem and mounts it with `-o sync`.
     fn mounted_sync(&self) -> Result<Vfs, Error> {
         let mut method = self.method.clone();
         if let MountMethod::Layers(Layers::Ubifs(layers)) = &mut method {

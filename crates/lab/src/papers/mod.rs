@@ -83,11 +83,11 @@ pub fn compare(library: &Library, papers: &[Paper]) -> Result<Report, Error> {
     compare_seeded(library, papers, 0, &|_, _| ())
 }
 
-/// As [`compare`], with other chips and blocks for the rows on endurance. `progress` receives the number of finished
-/// runs and of all runs.
+/// Simulates every row like [`compare`], with other chips and blocks for the rows on endurance. `progress` receives the
+/// number of finished runs and of all runs.
 ///
 /// # Errors
-/// As [`compare`].
+/// The errors of [`compare`].
 pub fn compare_seeded(
     library: &Library,
     papers: &[Paper],

@@ -59,7 +59,8 @@ pub fn breakdown_text(breakdown: &Breakdown, width: usize, colour: bool) -> Stri
     bar_text(breakdown, width, colour, |phase, share| format!(" {phase} {share:.1} %"))
 }
 
-/// As [`breakdown_text`], but without the names of the phases. [`legend_text`] prints these once for several bars.
+/// Stacked bar of [`breakdown_text`] without the names of the phases; [`legend_text`] prints the names once for several
+/// bars.
 pub fn shares_text(breakdown: &Breakdown, width: usize, colour: bool) -> String {
     bar_text(breakdown, width, colour, |_, share| format!(" {share:.1} %"))
 }

@@ -48,10 +48,10 @@ pub fn on_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> Re
 /// Function that creates erased flash for the workload of a seed.
 pub type MakeFlash<'a> = &'a (dyn Fn(u64) -> Result<Box<dyn Powered>, String> + Sync);
 
-/// As [`explore`], on flash that `make` creates.
+/// Runs workloads on flash that `make` creates, and cuts its power.
 ///
 /// # Errors
-/// As [`explore`].
+/// The errors of [`explore`].
 pub fn explore_on(
     options: &Options,
     make: MakeFlash<'_>,
@@ -97,10 +97,10 @@ pub fn replay(id: &RunId) -> Result<Option<Failure>, WorkloadError> {
     replay_on(id, &|seed| erased(geometry, id.faults, seed))
 }
 
-/// As [`replay`], on flash that `make` creates.
+/// Repeats one run on flash that `make` creates. Returns its failure, if it still fails.
 ///
 /// # Errors
-/// As [`replay`].
+/// The errors of [`replay`].
 pub fn replay_on(id: &RunId, make: MakeFlash<'_>) -> Result<Option<Failure>, WorkloadError> {
     let flash = make(id.seed).map_err(WorkloadError::at_start)?;
     let recording = record(flash, (id.fs, id.faults), id.seed, id.steps)?;

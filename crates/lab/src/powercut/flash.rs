@@ -163,10 +163,10 @@ impl SetupFlash {
         Ok(Box::new(self.device(library, seed, faults)?))
     }
 
-    /// As [`SetupFlash::chip`], with the complete interface of driver and chip.
+    /// Simulated chip of [`SetupFlash::chip`], with the complete interface of driver and chip.
     ///
     /// # Errors
-    /// As [`SetupFlash::chip`].
+    /// The errors of [`SetupFlash::chip`].
     pub fn device(&self, library: &Library, seed: u64, faults: bool) -> Result<Box<dyn Device>, String> {
         if faults && self.geometry.kind == FlashKind::Nor {
             return Err(NOR_HAS_NO_FAULTS.to_owned());

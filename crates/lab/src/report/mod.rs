@@ -94,7 +94,7 @@ impl Report {
     /// Adds the result of a study at the start. Its conclusion becomes the conclusion of the whole page.
     ///
     /// # Errors
-    /// As [`Report::add_study`].
+    /// The errors of [`Report::add_study`].
     pub fn open_with_study(
         &mut self,
         name: &str,

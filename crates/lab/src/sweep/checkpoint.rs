@@ -94,7 +94,7 @@ impl Checkpoint {
     /// Opens the checkpoint of a share for reading.
     ///
     /// # Errors
-    /// As [`open`](Self::open), but locks are ignored.
+    /// The errors of [`open`](Self::open), except for locks, which are ignored.
     pub(super) fn read(path: &Path, subject: &str) -> Result<Self, Error> {
         let refused = |why: String| {
             Error::request(format!("{}: {why}", path.display()), "name the checkpoints of all shares")

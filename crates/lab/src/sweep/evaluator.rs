@@ -139,7 +139,7 @@ impl Evaluator {
     /// measures only their next wave. The client stores the wave and sends the remaining work.
     ///
     /// # Errors
-    /// As [`measure`](Self::measure).
+    /// The errors of [`measure`](Self::measure).
     pub fn measure_piece(&self, work: &Work) -> Result<Piece, Error> {
         let waves = Waves::of_work(work);
         let batch = self.measure(work, false, &waves, &|| ())?;

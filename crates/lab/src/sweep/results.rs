@@ -99,7 +99,7 @@ impl Results {
     /// Creates results for a share of the designs, with a checkpoint for [`merged`](Self::merged).
     ///
     /// # Errors
-    /// As [`new`](Self::new); also a share without designs.
+    /// The errors of [`new`](Self::new), and a shard without designs.
     pub fn shard(evaluator: &Evaluator, spec: &Spec, shard: Shard, path: &Path) -> Result<Self, Error> {
         let designs = spec.space()?.len();
         let numbers = shard.designs(designs);

@@ -12,25 +12,25 @@ dwords! {
     pub struct BfptBasic[1..=9, reserved u32::MAX] {
         /// Support of 4 KiB erase: 1: everywhere, 3: not supported.
         erase_sizes: u8 = 1, 1, 0;
-        /// The write buffer holds 64 bytes or more.
+        /// True if the write buffer holds 64 bytes or more.
         write_buffer_64: bool = 1, 2, 2;
-        /// The block protect bits of the status register are volatile.
+        /// True if the block protect bits of the status register are volatile.
         volatile_protect: bool = 1, 3, 3;
         /// Write enable for volatile status writes; false: 50h, true: 06h.
         volatile_write_enable_06: bool = 1, 4, 4;
         /// Instruction that erases 4 KiB; FFh if there is none.
         erase_4k_opcode: u8 = 1, 15, 8;
-        /// 1S-1S-2S fast read supported.
+        /// True if the chip supports the 1S-1S-2S fast read.
         has_112: bool = 1, 16, 16;
         /// Number of address bytes of array instructions.
         address_bytes: AddressBytes = 1, 18, 17;
-        /// DTR (both clock edges) is supported by some instruction.
+        /// True if some instruction supports DTR (both clock edges).
         has_dtr: bool = 1, 19, 19;
-        /// 1S-2S-2S fast read supported.
+        /// True if the chip supports the 1S-2S-2S fast read.
         has_122: bool = 1, 20, 20;
-        /// 1S-4S-4S fast read supported.
+        /// True if the chip supports the 1S-4S-4S fast read.
         has_144: bool = 1, 21, 21;
-        /// 1S-1S-4S fast read supported.
+        /// True if the chip supports the 1S-1S-4S fast read.
         has_114: bool = 1, 22, 22;
         /// Density code; see [`Bfpt::capacity_bytes`].
         density: u32 = 2, 31, 0;
@@ -42,9 +42,9 @@ dwords! {
         read_112: FastRead = 4, 15, 0;
         /// 1S-2S-2S fast read.
         read_122: FastRead = 4, 31, 16;
-        /// 2S-2S-2S fast read supported.
+        /// True if the chip supports the 2S-2S-2S fast read.
         has_222: bool = 5, 0, 0;
-        /// 4S-4S-4S fast read supported.
+        /// True if the chip supports the 4S-4S-4S fast read.
         has_444: bool = 5, 4, 4;
         /// 2S-2S-2S fast read.
         read_222: FastRead = 6, 31, 16;
@@ -98,7 +98,7 @@ dwords! {
         erase_resume_interval: u8 = 12, 23, 20;
         /// Longest time to suspend an erase, code.
         erase_suspend_latency: u8 = 12, 30, 24;
-        /// Suspend and resume are *not* supported.
+        /// True if the chip does *not* support suspend and resume.
         no_suspend: bool = 12, 31, 31;
         /// Instruction that resumes a program.
         program_resume_opcode: u8 = 13, 7, 0;
@@ -116,13 +116,13 @@ dwords! {
         power_up_opcode: u8 = 14, 22, 15;
         /// Instruction that enters deep power-down.
         power_down_opcode: u8 = 14, 30, 23;
-        /// Deep power-down is *not* supported.
+        /// True if the chip does *not* support deep power-down.
         no_power_down: bool = 14, 31, 31;
         /// Ways to leave 4S-4S-4S mode, bit set.
         quad_mode_disable: u8 = 15, 3, 0;
         /// Ways to enter 4S-4S-4S mode, bit set.
         quad_mode_enable: u8 = 15, 8, 4;
-        /// 0-4-4 (continuous read) mode supported.
+        /// True if the chip supports the 0-4-4 (continuous read) mode.
         has_044: bool = 15, 9, 9;
         /// Ways to leave 0-4-4 mode, bit set.
         exit_044: u8 = 15, 15, 10;
@@ -130,7 +130,7 @@ dwords! {
         enter_044: u8 = 15, 19, 16;
         /// Quad enable requirement.
         quad_enable: QuadEnable = 15, 22, 20;
-        /// Quad enable bit also disables HOLD and RESET.
+        /// True if the quad enable bit also disables HOLD and RESET.
         hold_disable: bool = 15, 23, 23;
         /// Volatility of status register 1 and its write enable, bit set.
         status_write: u8 = 16, 6, 0;

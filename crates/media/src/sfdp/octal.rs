@@ -12,23 +12,23 @@ dwords! {
         read_118: FastRead = 17, 31, 16;
         /// Output driver strengths on offer, bit set.
         driver_strength: u8 = 18, 22, 18;
-        /// JEDEC SPI protocol reset (in-band reset) supported.
+        /// True if the chip supports the JEDEC SPI protocol reset (in-band reset).
         protocol_reset: bool = 18, 23, 23;
         /// Data strobe waveform in single-rate modes, code.
         strobe_waveform: u8 = 18, 25, 24;
-        /// Data strobe in 4S-4S-4S mode.
+        /// True if the chip has a data strobe in 4S-4S-4S mode.
         strobe_4s: bool = 18, 26, 26;
-        /// Data strobe in 4S-4D-4D mode.
+        /// True if the chip has a data strobe in 4S-4D-4D mode.
         strobe_4d: bool = 18, 27, 27;
         /// Second instruction byte in 8D-8D-8D mode.
         command_extension: CommandExtension = 18, 30, 29;
-        /// Bytes of a word are swapped in 8D-8D-8D mode.
+        /// True if the bytes of a word are swapped in 8D-8D-8D mode.
         swapped_bytes: bool = 18, 31, 31;
         /// Ways to leave 8S-8S-8S mode, bit set.
         octal_disable: u8 = 19, 3, 0;
         /// Ways to enter 8S-8S-8S mode, bit set.
         octal_mode_enable: u8 = 19, 8, 4;
-        /// 0-8-8 (continuous read) mode supported.
+        /// True if the chip supports the 0-8-8 (continuous read) mode.
         has_088: bool = 19, 9, 9;
         /// Ways to leave 0-8-8 mode, bit set.
         exit_088: u8 = 19, 15, 10;
@@ -58,13 +58,13 @@ dwords! {
 dwords! {
     /// DWORDs 21-23, since JESD216E.
     pub struct BfptDtr[21..=23, reserved 0] {
-        /// 1S-1D-1D fast read supported.
+        /// True if the chip supports the 1S-1D-1D fast read.
         has_1d: bool = 21, 0, 0;
-        /// 1S-2D-2D fast read supported.
+        /// True if the chip supports the 1S-2D-2D fast read.
         has_2d: bool = 21, 1, 1;
-        /// 1S-4D-4D fast read supported.
+        /// True if the chip supports the 1S-4D-4D fast read.
         has_4d: bool = 21, 2, 2;
-        /// 4S-4D-4D fast read supported.
+        /// True if the chip supports the 4S-4D-4D fast read.
         has_4s4d: bool = 21, 3, 3;
         /// 1S-1D-1D fast read.
         read_1d: FastRead = 22, 15, 0;

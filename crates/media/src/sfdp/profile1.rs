@@ -13,23 +13,23 @@ dwords! {
         read_opcode: u8 = 1, 15, 8;
         /// True if write register takes two data bytes instead of one.
         write_register_two_bytes: bool = 1, 22, 22;
-        /// Write register takes four address bytes.
+        /// True if write register takes four address bytes.
         write_register_address: bool = 1, 23, 23;
-        /// Write status and configuration takes four address bytes.
+        /// True if write status and configuration takes four address bytes.
         write_status_address: bool = 1, 24, 24;
-        /// Dummy clocks of read non-volatile register: true: 8, false: 4.
+        /// True if read non-volatile register has 8 dummy clocks, false if it has 4.
         read_nonvolatile_wait_8: bool = 1, 25, 25;
-        /// Dummy clocks of read volatile register: true: 8, false: 4.
+        /// True if read volatile register has 8 dummy clocks, false if it has 4.
         read_volatile_wait_8: bool = 1, 26, 26;
-        /// Read register takes four address bytes.
+        /// True if read register takes four address bytes.
         read_register_address: bool = 1, 27, 27;
-        /// Dummy clocks of read status: true: 8, false: 4.
+        /// True if read status has 8 dummy clocks, false if it has 4.
         read_status_wait_8: bool = 1, 28, 28;
-        /// Read status takes four address bytes.
+        /// True if read status takes four address bytes.
         read_status_address: bool = 1, 29, 29;
-        /// Dummy clocks of read SFDP: true: 20, false: 8.
+        /// True if read SFDP has 20 dummy clocks, false if it has 8.
         sfdp_wait_20: bool = 1, 30, 30;
-        /// Address bytes of read SFDP: true: three, false: four.
+        /// True if read SFDP takes three address bytes, false if it takes four.
         sfdp_address_3: bool = 1, 31, 31;
         /// Instruction that writes a non-volatile register; 0: none.
         write_nonvolatile_opcode: u8 = 2, 7, 0;

@@ -23,9 +23,9 @@ dwords! {
         dummy_1s_short: u8 = 1, 27, 26;
         /// Number of address bytes; 0: one, 1: two, 2: three, 3: four.
         address_bytes: u8 = 1, 29, 28;
-        /// Registers can be written.
+        /// True if the registers can be written.
         can_write: bool = 1, 30, 30;
-        /// Registers can be read.
+        /// True if the registers can be read.
         can_read: bool = 1, 31, 31;
     }
 }
@@ -37,21 +37,21 @@ dwords! {
         write_opcode: u8 = 1, 7, 0;
         /// Instruction that reads the register.
         read_opcode: u8 = 1, 15, 8;
-        /// Local address of the register; without `addressed`, the modes and dummy clocks of the
+        /// Local address of the register. If `addressed` is false: code of the modes and dummy clocks of the
         /// instructions.
         address: u8 = 1, 23, 16;
         /// Bit number within the register.
         bit: u8 = 1, 26, 24;
-        /// The local address is the second-lowest address byte, not the lowest.
+        /// True if the local address is the second-lowest address byte, not the lowest.
         second_byte: bool = 1, 27, 27;
-        /// The instructions take an address.
+        /// True if the instructions take an address.
         addressed: bool = 1, 28, 28;
-        /// Bit 29, whose meaning depends on the register bit. For WEL: an instruction alone writes
-        /// it. For errors: program and erase share the bit.
+        /// Bit 29, whose meaning depends on the register bit. For WEL: an instruction without data writes the bit. For
+        /// errors: the bit reports errors of both program and erase.
         special: bool = 1, 29, 29;
-        /// The meaning of the bit is inverted.
+        /// True if the meaning of the bit is inverted.
         inverted: bool = 1, 30, 30;
-        /// The chip has this bit.
+        /// True if the chip has this bit.
         available: bool = 1, 31, 31;
     }
 }
@@ -67,13 +67,13 @@ dwords! {
         address: u8 = 1, 23, 16;
         /// Number of the lowest bit within the register.
         bit: u8 = 1, 26, 24;
-        /// The local address is the second-lowest address byte, not the lowest.
+        /// True if the local address is the second-lowest address byte, not the lowest.
         second_byte: bool = 1, 27, 27;
-        /// The instructions take an address.
+        /// True if the instructions take an address.
         addressed: bool = 1, 28, 28;
         /// Width code; 0: two bits, 1: three, 2: four, 3: five.
         width: u8 = 1, 30, 29;
-        /// The chip has this setting.
+        /// True if the chip has this setting.
         available: bool = 1, 31, 31;
     }
 }
@@ -89,9 +89,9 @@ dwords! {
         address: u8 = 1, 23, 16;
         /// Number of the lowest bit within the register.
         bit: u8 = 1, 26, 24;
-        /// The local address is the second-lowest address byte, not the lowest.
+        /// True if the local address is the second-lowest address byte, not the lowest.
         second_byte: bool = 1, 27, 27;
-        /// The instructions take an address.
+        /// True if the instructions take an address.
         addressed: bool = 1, 28, 28;
         /// Width, bits; 0: the chip has no such setting.
         width: u8 = 1, 31, 30;

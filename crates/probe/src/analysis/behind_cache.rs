@@ -104,7 +104,7 @@ struct Blocks<'a> {
 impl<'a> Blocks<'a> {
     fn from_samples(samples: &'a Samples) -> Option<Self> {
         let cache = hiding_cache(samples)?;
-        // Queries that other tests brought behind the cache before, or do so later, have blocks of their own.
+        // Queries of other tests, before or after these tests, are in other blocks and are left out.
         let opened = samples.all.iter().position(|sample| sample.test == Test::OpenLinear)?;
         let is_loop = |sample: &Sample| sample.test == Test::Loop;
         let before = samples.all[..opened].iter().rposition(is_loop).unwrap_or(0);
@@ -115,7 +115,8 @@ impl<'a> Blocks<'a> {
         let quiet = quantile(single.map(|sample| sample.ns as f64), QUIET);
         let block = cache.block_bytes as f64;
         let (mut writes, mut pauses) = (Vec::new(), Vec::new());
-        // The block that last began with a pause, and the bytes since. A block of which nothing is left needs none.
+        // Number of the block that last began with a pause, and number of bytes since then. No pause occurs if the
+        // evicted block has no data left.
         let (mut number, mut since) = (0, 0.0);
         for sample in turns {
             let pause = sample.ns as f64 - quiet * (sample.bytes as f64 / TURN_BYTES as f64);
@@ -150,7 +151,8 @@ impl<'a> Blocks<'a> {
     fn edges(&self, depth: usize, usual: f64) -> f64 {
         let pause = |block: usize| libm::log(self.pauses.get(block).copied().unwrap_or(0.0).max(usual));
         let tests = [Test::OpenLinear, Test::OpenRandom];
-        // The first units may find room without another being closed, which makes a later one the clearest.
+        // The ratio of each edge is limited, because the first units may be opened without closing another unit, so
+        // that the largest ratio can belong to a later unit.
         let edge = |block: usize, beside: usize| (pause(block) - pause(beside)).min(CLEAR_EDGE);
         let last = tests.into_iter().filter_map(|test| self.again(test).last());
         let ends: f64 = last.map(|(_, block)| edge(block + depth, block + depth + 1)).sum();
@@ -189,7 +191,8 @@ impl<'a> Blocks<'a> {
         }
         let alternation = alternation(&again[ALONE.min(again.len())..]);
         share_out(&mut again, quantile(usual.iter().copied(), 0.5) * NONE);
-        // Of the pauses, which differ by a factor, the first are as usual, and the others longer.
+        // The pauses are split where both parts vary least: the first pauses are as long as usual, and the others are
+        // longer.
         let least = quantile(usual.iter().copied(), 0.5).max(1.0);
         let logs: Vec<f64> = usual.iter().chain(&again).map(|ns| libm::log(ns.max(least))).collect();
         let splits = (0..again.len()).map(|open| {
@@ -261,7 +264,8 @@ pub(crate) fn kept_aus(samples: &Samples) -> Vec<u64> {
         return Vec::new();
     };
     let limit = f64::midpoint(linear.usual, linear.long);
-    // Where the unit of the writes in order was closed for it, that must be opened again: in the next block at the latest.
+    // If the rewrite closed the unit of the sequential writes, this unit is opened again in the next block at the
+    // latest. Therefore both blocks are compared.
     let is_kept = |block: usize| {
         let around = blocks.pauses.get(block + blocks.depth..=block + blocks.depth + 1);
         around.is_some_and(|around| around.iter().all(|ns| *ns < limit))

@@ -422,7 +422,8 @@ fn page_from(samples: &Samples, origin: u64) -> Answer {
         let visible = fits.filter_map(|(fit, way)| Some((fit.best()?, fit, way)));
         visible.max_by(|a, b| a.0.1.total_cmp(&b.0.1))
     };
-    // Borders of small allocation units hide those of the pages inside of them.
+    // Borders of small allocation units hide the borders of their pages. Therefore the second search leaves out
+    // positions on borders of units.
     let largest = best(None);
     let unit = largest.as_ref().filter(|((unit, _), ..)| *unit >= SMALL_AU_MIN);
     let pages = unit.and_then(|((unit, _), of_unit, _)| {
@@ -437,7 +438,8 @@ fn page_from(samples: &Samples, origin: u64) -> Answer {
         let of = if samples.with_test(Test::PageWritten).next().is_some() { &written } else { &plain };
         return Answer::unknown("B", plain.nothing.min(0.95), invisible(of));
     };
-    // A card that maps smaller units than pages has neighbours on one page here and on two there.
+    // If the map unit is smaller than a page, neighbouring map units can be on the same page at one position, and on
+    // two pages at another.
     let most = if fit.low_hits > LOW_HITS { MIXED } else { 0.9 };
     let confidence = confidence.min(most) * (1.0 - 4.0 * fit.unexplained).max(0.3);
     let reason = format!(
@@ -565,7 +567,7 @@ const PAGE_OR_UNIT: f64 = 0.4;
 const PLANES_CONFIDENCE: f64 = 0.8;
 
 fn is_multiple(at: u64, period: u64, origin: u64) -> bool {
-    // The origin may lie behind it.
+    // The origin may be larger than the position.
     (at + period - origin % period).is_multiple_of(period)
 }
 

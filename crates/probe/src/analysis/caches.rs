@@ -212,7 +212,7 @@ fn folding(times: &[(u64, f64)]) -> Option<Cache> {
     let middle = quantile(times.iter().map(|(_, ns)| *ns), 0.5);
     let slow = quantile(times.iter().map(|(_, ns)| *ns), 0.99);
     let pause = ((slow * middle).sqrt() - middle).min(PAUSE_SHARE * (slow - middle));
-    // The write behind one that pauses may wait for the same.
+    // If a write pauses, the next write may wait for the same operation. Both count as one pause.
     let is_long = |at: usize| times[at].1 > middle + pause;
     let pauses: Vec<usize> =
         (0..times.len()).filter(|at| is_long(*at) && (*at == 0 || !is_long(at - 1))).collect();
@@ -223,9 +223,10 @@ fn folding(times: &[(u64, f64)]) -> Option<Cache> {
         |length: usize, blocks: f64| (length as f64 - blocks * gap).abs() <= blocks * (1.0 + gap / 16.0);
     let regular: Vec<f64> =
         gaps.iter().filter(|length| is_near(**length, 1.0)).map(|length| *length as f64).collect();
-    // A block may end inside a write.
+    // The mean is not a whole number of writes, because a block may end inside a write.
     let mean_gap = regular.iter().sum::<f64>() / regular.len().max(1) as f64;
-    // A block of which nothing is left needs no pause: an allocation unit that is closed, for which a card pauses longer, takes along up to three.
+    // No pause occurs if the evicted block has no data left. When a card closes an allocation unit, which takes a
+    // longer pause, it also evicts the cached data of this unit, which is in up to three blocks.
     let usual = quantile(pauses.iter().map(|at| times[*at].1), 0.5);
     let is_first = |(at, length): &(&usize, &usize)| {
         let blocks = if times[**at].1 > 2.0 * usual { 3 } else { 2 };

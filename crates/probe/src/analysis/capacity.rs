@@ -13,7 +13,8 @@ pub(crate) struct Real {
 /// Distance at which addresses repeat, in bytes.
 pub(crate) fn wrap(samples: &Samples) -> Option<u64> {
     let end: Vec<&Sample> = samples.with_test(Test::TagEnd).filter(|sample| sample.found.is_some()).collect();
-    // In a ring, every sector is overwritten by the one that far behind it. Otherwise several are one: the last sector.
+    // If addresses repeat after a distance, the sector at this distance after each sector has overwritten it. If all
+    // sectors hold the same address, they are all the last sector.
     let is_ring = |ring: u64| {
         let mut behind = end.iter().filter(|sample| sample.position.saturating_add(ring) < samples.capacity);
         behind.all(|sample| sample.found != Some(sample.position))

@@ -173,7 +173,7 @@ fn writes_in_words(measured: &Measured) -> String {
     }
     if let (Some(fragmented), Some(whole)) = (measured.fragmented, measured.writes.get(&RECORD_UNITS[1])) {
         text += &format!("; fragmented by half with {fragmented:.1} MB/s");
-        // Equation (1) for half of the record units used.
+        // Equation (1), with half of the record units in use.
         if fragmented < 0.95 * whole {
             text += &format!(
                 ", which moves used ones with {:.1} MB/s",

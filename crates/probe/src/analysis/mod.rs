@@ -24,7 +24,7 @@ pub fn conclude(samples: &Samples) -> Answers {
     let Some(reason) = untimed(samples) else { return of_times(samples) };
     let unknown = Answers::unknown(&reason);
     let real = capacity::conclude(samples);
-    // Contents tell the real size all the same, once they were tested.
+    // The real size depends only on contents. It is known if contents were tested.
     match real.fake.value {
         Some(_) => Answers { capacity: real.capacity, fake: real.fake, ..unknown },
         None => unknown,

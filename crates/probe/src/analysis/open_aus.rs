@@ -83,11 +83,11 @@ pub(crate) struct Search {
 impl Search {
     pub(crate) fn new(samples: &Samples, test: Test) -> Self {
         let costs = costs(samples, test, in_turn);
-        // A single unit in random order is compared with one in order.
+        // The time of a single unit in random order is compared with the time of a single unit in order.
         let alone = || self::costs(samples, Test::OpenLinear, in_turn).get(&1).copied();
         let mut base = Some(()).filter(|()| test == Test::OpenRandom).and_then(|()| alone());
         let (mut good, mut bad) = (None, None);
-        // What delays a card now and then only makes a number look worse than it is.
+        // Occasional delays can only make a number seem slower. Therefore the shorter of two times is used.
         for (aus, cost) in costs_by_number(samples, test) {
             if base.is_some_and(|base: f64| cost > base * CLIFF) {
                 bad = Some((aus, cost));
@@ -212,7 +212,8 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) 
             let linear = Search::new(samples, Test::OpenLinear);
             let random = Search::new(samples, Test::OpenRandom);
             let kept = kept_aus(samples, &linear);
-            // A cache whose blocks were taken to be longer or shorter hides them unseen, and so does a small one that is taken for a buffer.
+            // Two kinds of caches hide the closed units although no pauses are expected: a cache whose block size was
+            // measured wrongly, and a small cache that looks like a buffer.
             let is_hidden = cache(samples).is_some() || fast_bytes(samples) > RAM_MAX;
             let most = if is_hidden { BEHIND_CACHE_WEAK } else { 1.0 };
             let answer = |search: &Search, test| {
@@ -223,12 +224,13 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) 
         }
     };
     keep_fat_area(&mut kept);
-    // Most of the card cannot be special.
+    // The FAT area cannot be most of the tested units.
     let is_doubtful = kept.len() as u64 * 2 > FAT_AUS;
     if is_doubtful {
         kept.clear();
     }
-    // Faster ones are in an area of their own; a cache makes all others faster than those that stay open without it.
+    // Units that are faster than the others are in a separate area. With a cache, the other units are faster than the
+    // units that stay open without the cache.
     let is_apart = |au: &u64| odd.iter().any(|(odd, factor)| odd == au && *factor > 1.0);
     let pinned = kept.iter().filter(|au| !is_apart(au)).count() as u64;
     if let (Some(outside), true) = (answer.count(), pinned > 0) {
@@ -260,7 +262,7 @@ const CONTRADICTION: f64 = 0.4;
 fn limit_by_order(linear: &Answer, random: &mut Answer) {
     let Some(any_order) = random.count() else { return };
     let Some(in_order) = linear.count() else {
-        // Something that hides the limit in order, as a cache may, can change the one in any order.
+        // A cache, for example, can hide the limit in order, and can then also change the limit in random order.
         random.confidence = random.confidence.min(ONE_OF_TWO);
         return;
     };
@@ -436,7 +438,7 @@ mod tests {
         };
         assert_eq!(confidence(&found(5), 31), 40);
         assert_eq!(confidence(&found(5), 5), 95);
-        // What hides the number in order may hide this one, too.
+        // The cause that hides the number in order may also hide this number.
         assert_eq!(confidence(&Answer::unknown("AUs", 0.8, "no cliff"), 31), 65);
     }
 }

@@ -56,7 +56,7 @@ fn spread(costs: &[f64], crosses: &[bool]) -> f64 {
 /// another unit; the range is the same in each.
 pub(crate) fn pairs(au: u64, bytes: u64, parts: u64) -> Vec<[u64; 2]> {
     let step = step(bytes, parts);
-    // In a circle the last is the first again.
+    // If the range is a whole unit, the pair after the last part equals the first pair.
     let last = if bytes >= au { parts } else { bytes.div_ceil(step) + 1 };
     (0..last).map(|number| [number * step, number * step + au / 2]).collect()
 }
@@ -81,7 +81,7 @@ pub(crate) fn narrowed(
         return None;
     }
     let step = step(bytes, parts);
-    // The border is in the middle of a part: what that is before and behind the first sectors.
+    // For a border in the middle of this part: true for each pair with the border between its two sectors.
     let crosses = |part: u64| -> Vec<bool> {
         let border = part * step + step / 2;
         (0..costs.len() as u64).map(|number| (border + au - number * step) % au < au / 2).collect()
@@ -91,7 +91,8 @@ pub(crate) fn narrowed(
     if bytes >= au {
         return Some((low + (au + part * step - AROUND * step) % au, (2 * AROUND + 1) * step));
     }
-    // A card that goes on in order closes a unit when its last page is written, and seems to have closed one less.
+    // A card that continues a unit in order closes it as soon as its last page is written, so that one closed unit is
+    // missing in the pauses. The range is therefore one part longer.
     let further = if step > SECTOR { 2 * step } else { step };
     are_apart(&costs, &crosses).then_some((low + part * step, further))
 }

@@ -134,7 +134,7 @@ pub(crate) fn fit(
     fit_usual(points, periods, floor, origins, prior)
 }
 
-/// As [`fit`], with a prior probability for each period.
+/// Searches for periods like [`fit`], with a prior probability for each period.
 pub(crate) fn fit_usual(
     points: &[Point],
     periods: &[u64],
@@ -162,7 +162,7 @@ fn loss(residual: f64, sigma: f64) -> f64 {
 }
 
 fn is_hit(point: &Point, period: u64, origin: u64) -> bool {
-    // Origins may lie behind a point.
+    // The origin may be larger than the position of the point.
     (point.at + period - origin % period).is_multiple_of(period)
 }
 
@@ -200,7 +200,7 @@ fn weigh(
         seen.push(split.period);
         is_new
     });
-    // The level and the jump are a parameter each.
+    // A period has one more parameter than "nothing is visible": the jump.
     let penalty = libm::log(points.len().max(1) as f64);
     let least = splits.first().map_or(nothing, |split| (split.loss + penalty).min(nothing));
     let weight = |loss: f64| libm::exp(-(loss - least) / (2.0 * TEMPER));
@@ -223,7 +223,7 @@ fn weigh(
         let is_low = |point: &&Point| point.value < f64::midpoint(best.low, best.high);
         hits.clone().filter(is_low).count() as f64 / hits.count().max(1) as f64
     };
-    // Three standard errors of the mean of a group of few points.
+    // Three standard errors of the mean of a small group of points.
     let bound = 3.0 * sigma / (points.len().clamp(4, 36) as f64).sqrt() * 2.0;
     Fit {
         origin: best.map_or(0, |best| best.origin),

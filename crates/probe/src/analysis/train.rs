@@ -120,7 +120,8 @@ fn costs(parts: &[(Part, &Sample)], quiet: f64, cache: &Cache) -> Vec<f64> {
     let quarter = (cache.block_bytes / 4).max(1);
     let delays = 4 * (2 * cache.bytes / cache.block_bytes.max(1) + LATE);
     let queries = parts.iter().filter(|(part, _)| *part == Part::Query).count() as u64;
-    // No probe has as many: samples that somebody wrote are not worth the time.
+    // No probe makes so many queries. A file with more queries was not written by a probe, and would take too much
+    // time.
     if queries.saturating_mul(delays) > TRIED_MAX {
         return Vec::new();
     }

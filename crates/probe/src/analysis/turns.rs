@@ -45,7 +45,7 @@ pub(crate) const fn turns(cache: &Cache, units: u64) -> u64 {
 pub(crate) fn in_turn(samples: &Samples, cache: &Cache) -> Option<(u64, bool)> {
     let (unit_cost, queries) = passes(samples, cache, Test::TurnRandom).last()?;
     let (first, _) = queries.first()?;
-    // The first unit comes again at the place before.
+    // The round ends when the first unit is written again, at the position before its first write.
     let units =
         1 + queries[1..].iter().position(|(sample, _)| sample.position + TURN_BYTES == first.position)?;
     let closed = queries.iter().filter(|(_, cost)| *cost > FREE * unit_cost).count();

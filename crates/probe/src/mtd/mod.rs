@@ -182,7 +182,7 @@ impl MtdReport {
         call: &mut Call<'_>,
     ) -> Result<(), TargetError> {
         let erase_bytes = u64::from(self.shape.erase_bytes);
-        // An eraseblock may hold an odd number of pages: the last pair is left out.
+        // An eraseblock may have an odd number of pages. The tests of page pairs then leave out its last page.
         let unit = u64::from(unit).min(erase_bytes);
         if blocks.is_empty() || unit == 0 {
             return Ok(());
@@ -234,7 +234,7 @@ impl MtdReport {
                 flash.erase(at / u64::from(erase_bytes))
             })?;
         }
-        // The first erase is enough of them.
+        // Each test erases the blocks. Only the first result is kept.
         let mut erases = 0;
         self.speeds.retain(|speed| {
             erases += u32::from(speed.name == "erase");
@@ -343,7 +343,7 @@ impl<M: Mtd> Flash for Simulated<M> {
     fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError> {
         let done = match self.device.read(self.now, position, buf) {
             Ok(done) => done,
-            // As Linux: the data are there, and a counter says so.
+            // As in Linux, the read returns the data, and the counter records the failure.
             Err(error) if error.kind == floatgate_mtd::ErrorKind::Uncorrectable => {
                 self.counters.failed += 1;
                 return Ok(self.took(error.at));

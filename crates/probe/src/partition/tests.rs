@@ -53,7 +53,7 @@ impl Disk {
         self.gpt_in(512, partitions)
     }
 
-    /// As [`Self::gpt`], for sectors of another size.
+    /// Disk with a GPT for sectors of another size.
     fn gpt_in(self, sector: u64, partitions: &[(u64, u64)]) -> Self {
         let of_512 = |number: u64| number * sector / 512;
         let mut disk = self.mbr(0, &[(mbr::kind::PROTECTIVE, 1, u32::MAX)]);

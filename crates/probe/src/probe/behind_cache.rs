@@ -51,7 +51,9 @@ impl<T: Target> Probe<'_, T> {
             for au in fat.iter().chain(&aus) {
                 self.write_unit(&mut order, Test::WarmUp, 0, layout.position(*au, places[0]))?;
             }
-            // The unit of the writes in order was closed for them: gone on with, it would be one in any order, beside the next one in order.
+            // These units have closed the unit of the sequential writes. If the sequential writes continued in it, it
+            // would count as a unit in random order, open beside the next sequential unit. Therefore they continue in
+            // the next unit.
             order.next = order.next.next_multiple_of(parts);
             self.push_out(&mut order)?;
             for (number, au) in (1..).zip(aus.iter().rev()) {
@@ -86,7 +88,8 @@ impl<T: Target> Probe<'_, T> {
                 break;
             }
         }
-        // The card closes a unit that is full, and the next one would take its place without another being closed.
+        // The card closes a full unit by itself, and could then open a unit of the test without closing another one.
+        // Therefore the next sequential unit is opened before.
         let is_full = order.next.is_multiple_of(order.parts);
         self.in_order(order, u64::from(is_full))
     }

@@ -38,7 +38,8 @@ impl<T: Target> Probe<'_, T> {
             self.scan_tags(salt)?;
         }
         match wrap(&self.samples) {
-            // Not all of what is below the distance need be there (f3: chain). What overruns a cache would come back into it.
+            // Some sectors below this distance may not exist (kind `chain` of f3). No overrun: its data would wrap
+            // around into the tested range.
             Some(ring) => self.narrow(salt, ring, false)?,
             None => {
                 self.narrow(salt, self.capacity(), true)?;
@@ -159,7 +160,8 @@ impl<T: Target> Probe<'_, T> {
         }
         self.target.flush()?;
         self.read_tags(Test::TagScan, salt, 0, SECTOR)?;
-        // Something else is there where the distance is no power of two: the scan finds that.
+        // If the distance is not a power of two, the first sector holds another address. The sample is then removed,
+        // and the scan finds the distance.
         self.samples.all.pop_if(|sample| !sample.found.is_some_and(u64::is_power_of_two));
         Ok(())
     }
@@ -176,7 +178,8 @@ impl<T: Target> Probe<'_, T> {
                 break;
             }
         }
-        // The first sector behind the end is the first of all, even where the end itself is only sectors away.
+        // The first sector after the real end is the first sector of the device. It shows the distance even if that end
+        // is only a few sectors before the end of the device.
         self.read_tags(Test::TagScan, salt, 0, SECTOR)
     }
 

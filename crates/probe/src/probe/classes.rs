@@ -38,7 +38,7 @@ impl<T: Target> Probe<'_, T> {
         }
         self.ask("speed class");
         self.buf.fill(0x5A);
-        // What a cache takes is no speed that lasts.
+        // The cache is filled first, because the speed of writes to the cache is not a sustained speed.
         let fills = cached(&self.samples).min(layout.fill.1 * 5 / 4) / FILL_BYTES;
         let room = (layout.fill.1 / FILL_BYTES).max(1);
         for write in 0..fills {

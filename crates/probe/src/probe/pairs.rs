@@ -32,16 +32,17 @@ impl<T: Target> Probe<'_, T> {
             return Ok(());
         }
         let au = train.au;
-        // From the beginning of a unit of the train on.
+        // Offsets count from the beginning of a unit of the train.
         let (mut range, mut tries) = ((0, au), TRIES);
         if !self.has_room(train, 4 * parts) {
             return Ok(());
         }
-        // Before the first pass, other units are open than in those that follow.
+        // The result of this first pass is not used, because other units are open before it than before the later
+        // passes.
         self.evict_queries(train)?;
         self.pair_pass(train, 0, &pairs(au, au, parts))?;
         while range.1 > SECTOR {
-            // With the pass that checks what was found.
+            // The room includes the pass that verifies the border.
             if !self.has_room(train, 2 * parts) {
                 return Ok(());
             }

@@ -56,7 +56,8 @@ impl<T: Target> Probe<'_, T> {
             let start = self.usable / 3 / SCAN_BYTES * SCAN_BYTES;
             self.locate((start, (start + SCAN_SPAN).min(self.usable)))?;
         }
-        // Multiples of a smaller unit look like borders of a larger one, or all the same.
+        // If the real unit is smaller, the tested positions look like borders of a larger unit, or all positions look
+        // alike.
         if read_fit(&self.samples).best().is_none_or(|(period, _)| period < SMALL_FROM * AU_MIN) {
             self.measure_borders(Test::SmallBorder, &origins(&self.samples), &small_candidates())?;
         }
@@ -129,7 +130,7 @@ impl<T: Target> Probe<'_, T> {
             if most < 2048 { (1..=most).filter(is_coprime).collect() } else { Vec::new() };
         for _ in 0..MULTIPLES {
             let multiple = match coprimes.len() {
-                // Odd, and hardly ever a multiple of all others.
+                // A number without the factors 2, 3, 5 and 7 is a multiple of few other candidates.
                 0 if most >= 2048 => loop {
                     let multiple = 1 + self.below(most);
                     if is_coprime(&multiple) {
@@ -148,7 +149,7 @@ impl<T: Target> Probe<'_, T> {
 
     fn read_around(&mut self, test: Test, places: &[u64], bytes: u64) -> Result<(), ProbeError> {
         let mut reads: Vec<(u64, u64)> =
-            // Across the border with one sector before it.
+            // Besides reads before and after the border, one read begins one sector before it.
             places.iter().flat_map(|place| [0, 512, bytes].map(|before| (*place, before))).collect();
         for _ in 0..TRIES {
             self.shuffle(&mut reads);

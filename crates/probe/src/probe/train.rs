@@ -184,7 +184,8 @@ impl<T: Target> Probe<'_, T> {
             fill_up.writes += 1;
             let position = start + write * TURN_BYTES;
             let ns = if write == 0 {
-                // What RAM has of the range is replaced there.
+                // Without this flush, data of the range that is still in RAM would be overwritten there, and would not
+                // reach the cache.
                 self.write_through(Test::Loop, fill_up.pass, position, TURN_BYTES)?
             } else {
                 self.target.keep(position, TURN_BYTES)?;

@@ -22,7 +22,7 @@ impl<T: Target> Probe<'_, T> {
     ) -> Result<(), ProbeError> {
         let (in_order, any_order) = behind_cache(&self.samples);
         let Some(linear) = in_order.count() else { return Ok(()) };
-        // Those beside one that is kept are written, too, for comparison.
+        // If any unit of the FAT area seems to stay open, all of them are written, for comparison.
         let fat = if kept_aus(&self.samples).is_empty() { &[] } else { fat };
         let is_one_of_two = !any_order.alternatives.is_empty() && linear <= TURNS_MOST;
         if fat.is_empty() && !is_one_of_two {
@@ -73,12 +73,13 @@ impl<T: Target> Probe<'_, T> {
             let position = train.next() + train.rest;
             self.fill_in(train, position)?;
         }
-        // A unit that is closed takes along what the cache has of it.
+        // When the card closes a unit, it also evicts the cached data of this unit.
         self.evict_queries(train)?;
         self.begin_pass(train)?;
         for au in fat {
             self.part_of_query(Test::TurnFat, train, layout.position(*au, middle + 1), SECTOR)?;
-            // A FAT area may not be cached, and each query must be.
+            // The card may not cache its FAT area, but each query must go through the cache. Therefore another unit is
+            // part of the query.
             let position = train.next() + train.rest;
             self.part_of_query(Test::TurnFat, train, position, SECTOR)?;
             self.end_query(train)?;

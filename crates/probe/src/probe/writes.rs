@@ -190,7 +190,8 @@ impl<T: Target> Probe<'_, T> {
     /// Ranges that [`Self::measure_writes`] and [`Self::measure_capacity`] write to, derived from the reads so far.
     pub fn write_plan(&self) -> WritePlan {
         let layout = Layout::from_samples(&self.samples, self.usable);
-        // What writes show may be another allocation unit than what reads show: ranges and bytes hold for all.
+        // Writes may show another allocation unit than reads. The ranges and the amount of data are sufficient for each
+        // of them.
         let known = erase_block(&self.samples).0.count();
         let fat = (layout.origin + FAT_AUS * known.unwrap_or(UNKNOWN_AU_MAX)).min(self.usable);
         let behind = self.usable / FILL_PART / SECTOR * SECTOR;
@@ -238,7 +239,7 @@ impl<T: Target> Probe<'_, T> {
             let tests = [Test::PageWritten, Test::PagePairWritten];
             self.measure_pages(tests, (layout.fill.0, layout.fill.0 + layout.fill.1))?;
         }
-        // Writes at random leave units open in any order.
+        // This test comes before the random writes, because they leave units open in random order.
         self.measure_open_aus()?;
         self.measure_classes()?;
         self.measure_random(&layout)?;
@@ -275,7 +276,7 @@ impl<T: Target> Probe<'_, T> {
         let Some(page) = page(&self.samples).count().filter(|page| *page > SCATTER_ROUNDS * SECTOR) else {
             return Ok(());
         };
-        // Twice, as some pages may have been delayed.
+        // Each number of pages is written in two passes, because single writes may be delayed.
         let mut most = SCATTER_PAGES;
         for pass in 0..SCATTER_PASSES {
             let mut pages = 1;
@@ -311,7 +312,7 @@ impl<T: Target> Probe<'_, T> {
         if unit.value.is_some() && unit.confidence >= CLEAR {
             return Ok(());
         }
-        // A cache hides what is closed.
+        // A cache hides the time for closing units.
         if cached(&self.samples) == 0 {
             self.measure_closing(layout)?;
             if closing::unit(&self.samples).is_some() {
@@ -516,7 +517,7 @@ impl<T: Target> Probe<'_, T> {
                 let place = self.below(layout.fill.1 / RANDOM_BYTES) * RANDOM_BYTES;
                 ns += self.write(Test::Random, round, layout.fill.0 + place, RANDOM_BYTES)?;
                 write += 1;
-                // All rounds of a slow card are as short as its first one.
+                // On a slow card, the first round ends early, and all later rounds have the same number of writes.
                 if write >= RANDOM_WRITES_MIN && ns > RANDOM_ROUND_NS && round == 0 {
                     writes = write;
                 }

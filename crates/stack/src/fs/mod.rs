@@ -86,14 +86,14 @@ pub trait FileSystem: Send {
     /// Inode at a path from the root, with components separated by slashes. Symbolic links are not followed.
     ///
     /// # Errors
-    /// As [`lookup`](Self::lookup).
+    /// The errors of [`lookup`](Self::lookup).
     fn resolve(&mut self, path: &[u8]) -> Result<u32> {
         let mut parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".");
         parts.try_fold(self.root(), |inode, part| self.lookup(inode, part))
     }
 
-    /// Entries of a directory that follow `after`, or from the first one, at most `max`. The order is up to the
-    /// filesystem.
+    /// At most `max` entries of a directory: those after `after`, or the first ones. The filesystem determines the
+    /// order.
     ///
     /// # Errors
     /// Not a directory; damage.
@@ -159,7 +159,7 @@ pub trait FileSystem: Send {
         Ok(Vec::new())
     }
 
-    /// As [`read_dir`](Self::read_dir), but returns all readable entries, and the errors of the others.
+    /// All readable entries of a directory, and the errors of the unreadable ones.
     ///
     /// # Errors
     /// The list of names cannot be read.
@@ -167,7 +167,7 @@ pub trait FileSystem: Send {
         Ok((self.read_dir(directory, None, usize::MAX)?, Vec::new()))
     }
 
-    /// As [`list_xattrs`](Self::list_xattrs), but returns all readable names, and the errors of the others.
+    /// All readable names of extended attributes, and the errors of the unreadable ones.
     ///
     /// # Errors
     /// The list of attributes cannot be read.
@@ -175,7 +175,7 @@ pub trait FileSystem: Send {
         Ok((self.list_xattrs(inode)?, Vec::new()))
     }
 
-    /// As [`data_blocks`](Self::data_blocks), with the position of each block on flash. The inode itself is not read.
+    /// Blocks of [`data_blocks`](Self::data_blocks), each with its position on flash. The inode itself is not read.
     ///
     /// # Errors
     /// The positions cannot be determined.
@@ -199,8 +199,8 @@ pub trait FileSystem: Send {
         self.read(inode, u64::from(block) * BLOCK_BYTES as u64, out).map(drop)
     }
 
-    /// Reads a block of an encrypted file: `decrypt` gets the number and the bytes of each of its units. A hole reads as zeros, and so does what
-    /// lies behind the end.
+    /// Reads a block of an encrypted file. `decrypt` receives the number and the bytes of each of its data units. A hole, and bytes after the
+    /// end of the file, read as zeros.
     ///
     /// # Errors
     /// Damage; a filesystem without encryption.
@@ -221,10 +221,10 @@ pub trait FileSystem: Send {
         None
     }
 
-    /// Bytes of a symbolic link as they are stored: those of an encrypted one are encrypted.
+    /// Stored bytes of a symbolic link; for an encrypted link, the encrypted bytes.
     ///
     /// # Errors
-    /// As [`read_link`](Self::read_link).
+    /// The errors of [`read_link`](Self::read_link).
     fn stored_link(&mut self, inode: u32) -> Result<Vec<u8>> {
         self.read_link(inode)
     }
@@ -239,7 +239,7 @@ pub trait FileSystem: Send {
     /// Creates an open file without a name (`O_TMPFILE`), with flags inherited from a directory.
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// The errors of [`create`](Self::create).
     fn create_unnamed(&mut self, directory: u32, file: &NewFile<'_>) -> Result<u32> {
         let _ = (directory, file);
         Err(Error::Unsupported("files without a name"))
@@ -330,7 +330,7 @@ pub trait FileSystem: Send {
     /// dirty pages. A power loss may still lose it.
     ///
     /// # Errors
-    /// As [`fsync`](Self::fsync).
+    /// The errors of [`fsync`](Self::fsync).
     fn write_back(&mut self, inode: u32) -> Result<()> {
         self.fsync(inode)
     }
@@ -359,7 +359,7 @@ pub trait FileSystem: Send {
     /// Writes all changes and ends the mount.
     ///
     /// # Errors
-    /// As [`sync`](Self::sync).
+    /// The errors of [`sync`](Self::sync).
     fn unmount(self: Box<Self>) -> Result<()>;
 
     /// Adds a file of any type to a directory of a filesystem that is being built, keeping all times, and returns its
@@ -367,7 +367,7 @@ pub trait FileSystem: Send {
     /// are holes.
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// The errors of [`create`](Self::create).
     fn fill(&mut self, directory: u32, name: &[u8], file: &FilledFile<'_>) -> Result<u32> {
         let before = self.attributes(directory)?.times();
         let inode = self.create(directory, name, &file.file)?;
@@ -389,7 +389,7 @@ pub trait FileSystem: Send {
     /// Creates another link to a file added with [`fill`](Self::fill). All times stay.
     ///
     /// # Errors
-    /// As [`link`](Self::link).
+    /// The errors of [`link`](Self::link).
     fn fill_link(&mut self, inode: u32, directory: u32, name: &[u8]) -> Result<()> {
         let (before, file) = (self.attributes(directory)?.times(), self.attributes(inode)?.times());
         self.link(inode, directory, name)?;
@@ -400,7 +400,7 @@ pub trait FileSystem: Send {
     /// Sets attributes of a file added with [`fill`](Self::fill).
     ///
     /// # Errors
-    /// As [`set_attributes`](Self::set_attributes).
+    /// The errors of [`set_attributes`](Self::set_attributes).
     fn fill_attributes(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()> {
         self.set_attributes(inode, changes)
     }

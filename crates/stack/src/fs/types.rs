@@ -38,11 +38,12 @@ pub struct Attributes {
 /// Kinds of attributes that a filesystem can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holds {
-    /// Flags of inodes.
+    /// True if it stores flags of inodes.
     pub flags: bool,
-    /// Timestamps with a resolution below one second.
+    /// True if it stores times with a resolution below one second.
     pub nanoseconds: bool,
-    /// POSIX ACLs, as the attributes [`ACL_ACCESS`](super::ACL_ACCESS) and [`ACL_DEFAULT`](super::ACL_DEFAULT).
+    /// True if it stores POSIX ACLs, as the attributes [`ACL_ACCESS`](super::ACL_ACCESS) and
+    /// [`ACL_DEFAULT`](super::ACL_DEFAULT).
     pub acls: bool,
 }
 
@@ -174,7 +175,7 @@ pub enum Rename {
     KeepTarget,
     /// Exchanges the two names.
     Exchange,
-    /// As [`Replace`](Self::Replace), and leaves a whiteout (a character device 0:0) under the old name.
+    /// Replaces a file of that name, and leaves a whiteout (a character device 0:0) under the old name.
     Whiteout,
 }
 
@@ -204,8 +205,8 @@ pub struct Name<'a> {
 pub struct FilledFile<'a> {
     /// Type, permissions and owner of the file.
     pub file: NewFile<'a>,
-    /// Size of a regular file, bytes. A device file with size 0 gets no size, as `mkfs.ubifs` makes it; otherwise it
-    /// keeps its own.
+    /// Size of a regular file, bytes. For a device file, 0 stores the size 0, as `mkfs.ubifs` does; with any other
+    /// value the filesystem chooses the size.
     pub size: u64,
     /// Last read.
     pub atime: Timestamp,

@@ -3,10 +3,10 @@
 use aes::cipher::{BlockCipherDecrypt as _, BlockCipherEncrypt as _, KeyInit as _};
 use aes::{Aes128, Aes256, Block};
 
-/// Bytes of a block of AES.
+/// Size of an AES block, B.
 const BLOCK: usize = 16;
 
-/// Decrypts a unit of the contents of a file, by its number.
+/// Decryption of the data units of a file.
 pub type Units<'u> = dyn FnMut(u64, &mut [u8]) -> Option<()> + 'u;
 
 /// Cipher of the contents of a file.
@@ -16,13 +16,13 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// The cipher with a key of 64 bytes.
+    /// Creates the cipher from a key of 64 bytes.
     pub(super) fn new(key: &[u8]) -> Option<Self> {
         let (data, tweak) = key.split_at_checked(32)?;
         Some(Self { data: Aes256::new_from_slice(data).ok()?, tweak: Aes256::new_from_slice(tweak).ok()? })
     }
 
-    /// Decrypts a unit of whole blocks, by its number in the file.
+    /// Decrypts a data unit of whole AES blocks; its number in the file is the tweak.
     pub(super) fn decrypt(&self, number: u64, unit: &mut [u8]) -> Option<()> {
         let (blocks, []) = unit.as_chunks_mut::<BLOCK>() else { return None };
         let mut tweak = Block::from(u128::from(number).to_le_bytes());
@@ -42,7 +42,7 @@ impl Contents {
 pub(super) struct Names(Aes256);
 
 impl Names {
-    /// The cipher with a key of 32 bytes.
+    /// Creates the cipher from a key of 32 bytes.
     pub(super) fn new(key: &[u8]) -> Option<Self> {
         Aes256::new_from_slice(key).ok().map(Self)
     }
@@ -53,14 +53,14 @@ impl Names {
         block.into()
     }
 
-    /// The name; `None` of one that is too short. Zeros behind it are padding.
+    /// Decrypts a name and removes its padding, the zeros after it; `None` if it is too short.
     pub(super) fn decrypt(&self, name: &[u8]) -> Option<Vec<u8>> {
         let mut out = self.padded(name)?;
         out.truncate(out.iter().position(|&byte| byte == 0).unwrap_or(out.len()));
         Some(out)
     }
 
-    /// The name with its padding.
+    /// Decrypts a name, with its padding.
     pub(super) fn padded(&self, name: &[u8]) -> Option<Vec<u8>> {
         let tail = name.len().checked_sub(1)? % BLOCK + 1;
         let mut out = Vec::with_capacity(name.len());
@@ -73,7 +73,7 @@ impl Names {
                 out.extend(xor(self.decrypted(*block), before));
                 before = *block;
             }
-            // The last two blocks are exchanged, and the one that is last now is cut off.
+            // CS3 exchanges the last two blocks, and truncates the new last block.
             let (first, rest) = last.split_first_chunk::<BLOCK>()?;
             let mixed = self.decrypted(*first);
             let mut second = mixed;
@@ -89,7 +89,7 @@ fn xor(one: [u8; BLOCK], other: [u8; BLOCK]) -> [u8; BLOCK] {
     (u128::from_le_bytes(one) ^ u128::from_le_bytes(other)).to_le_bytes()
 }
 
-/// Bytes encrypted block by block, as policies of the first version derive the key of a file.
+/// Encrypts bytes block by block (ECB). Policies of version 1 derive the key of a file in this way.
 pub(super) fn encrypted_ecb_128(key: &[u8; BLOCK], bytes: &[u8]) -> Option<Vec<u8>> {
     let cipher = Aes128::new_from_slice(key).ok()?;
     let (blocks, []) = bytes.as_chunks::<BLOCK>() else { return None };
@@ -120,7 +120,7 @@ mod tests {
         assert!(Contents::new(&key).unwrap().decrypt(0, &mut [0; 17]).is_none());
     }
 
-    /// Ciphertext stealing as RFC 3962 defines it, over all lengths.
+    /// Ciphertext stealing agrees with RFC 3962 for all lengths.
     #[test]
     fn names_of_all_lengths_come_back() {
         let names = Names::new(&[7; 32]).unwrap();

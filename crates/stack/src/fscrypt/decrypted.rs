@@ -1,4 +1,4 @@
-//! A filesystem that is read with keys: names and contents of the files whose keys are there are decrypted, the others stay as they are stored.
+//! A filesystem that is read with keys: names and contents of files with a known key are decrypted; those of other files stay encrypted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::fs::{
     Attributes, BLOCK_BYTES, DirEntry, Error, FileSystem, FileType, Holds, NewFile, NodePos, Result, Space,
 };
 
-/// Largest number of files whose keys are remembered.
+/// Maximum number of files whose derived keys are cached.
 const REMEMBERED: usize = 1024;
 
 /// A filesystem and keys of its files.
 pub struct Decrypted {
     fs: Box<dyn FileSystem>,
     keys: Arc<Keys>,
-    /// Keys of files that were asked for, or the reason for which they are not decrypted.
+    /// Cache: keys of files by inode, or the reason why a file is not decrypted.
     files: BTreeMap<u32, std::result::Result<Arc<FileKey>, Arc<str>>>,
-    /// Keys that the names of directories told.
+    /// Keys that were found by the names of directories.
     found: FoundKeys,
 }
 
@@ -28,13 +28,13 @@ fn damaged(inode: u32, what: &str) -> Error {
 }
 
 impl Decrypted {
-    /// A mounted filesystem, to be read with these keys.
+    /// Reads a mounted filesystem with these keys.
     #[must_use]
     pub fn new(fs: Box<dyn FileSystem>, keys: Arc<Keys>) -> Self {
         Self { fs, keys, files: BTreeMap::new(), found: FoundKeys::new() }
     }
 
-    /// The key of an encrypted file; `None` of one that is not encrypted, or that is not decrypted.
+    /// Keys of an encrypted file; `None` for a file that is not encrypted, or whose key is unknown.
     fn key(&mut self, attributes: &Attributes) -> Result<Option<Arc<FileKey>>> {
         if !attributes.is_encrypted() {
             return Ok(None);
@@ -55,7 +55,7 @@ impl Decrypted {
         Ok(key.ok())
     }
 
-    /// Finds the key of a directory by its names, if its policy does not tell it.
+    /// Finds the key of a directory by its names, if no key has the descriptor of its policy.
     fn find_key(&mut self, directory: u32, context: &[u8]) {
         let names = || {
             let entries = self.fs.readable_entries(directory).map(|(entries, _)| entries).unwrap_or_default();
@@ -63,7 +63,7 @@ impl Decrypted {
         };
         if let Some((descriptor, key)) = self.keys.by_names(context, &self.found, names) {
             self.found.insert(descriptor, key);
-            // Files that were asked for before may have the same policy.
+            // Cached files may have the same policy.
             self.files.retain(|_, key| key.is_ok());
         }
     }
@@ -73,7 +73,7 @@ impl Decrypted {
         self.key(&attributes)
     }
 
-    /// Decrypts the names of a directory; `None` where the key is not there.
+    /// Decrypts the names of a directory; `None` if the key is unknown.
     fn names(&mut self, directory: u32, entries: &mut [DirEntry]) -> Result<Vec<Error>> {
         let Some(key) = self.key_of(directory)? else { return Ok(Vec::new()) };
         let mut lost = Vec::new();
@@ -87,7 +87,7 @@ impl Decrypted {
         Ok(lost)
     }
 
-    /// A block of a file, decrypted with its key.
+    /// Reads a block of a file and decrypts it with the key of the file.
     fn block(&mut self, inode: u32, block: u32, key: &FileKey, out: &mut [u8; BLOCK_BYTES]) -> Result<()> {
         self.fs.read_encrypted(inode, block, &mut |number, unit| key.contents.decrypt(number, unit), out)
     }
@@ -142,7 +142,7 @@ impl FileSystem for Decrypted {
         if self.key_of(directory)?.is_none() {
             return self.fs.read_dir(directory, after, max);
         }
-        // Another entry is found by its stored name, which a decrypted one does not tell.
+        // Another entry is found by its stored name, which cannot be computed from the decrypted one.
         let mut entries = self.fs.read_dir(directory, None, usize::MAX)?;
         self.names(directory, &mut entries)?;
         let is_last = |entry: &DirEntry| {
@@ -181,7 +181,7 @@ impl FileSystem for Decrypted {
 
     fn read_link(&mut self, inode: u32) -> Result<Vec<u8>> {
         let Some(key) = self.key_of(inode)? else { return self.fs.read_link(inode) };
-        // The length of the encrypted target comes first (Linux: `struct fscrypt_symlink_data`).
+        // The length of the encrypted target precedes it (Linux: `struct fscrypt_symlink_data`).
         let stored = self.fs.stored_link(inode)?;
         let target = stored
             .split_first_chunk::<2>()

@@ -22,28 +22,30 @@ pub use decrypted::Decrypted;
 /// Name of the extended attribute with the context of a file.
 pub const CONTEXT: &[u8] = b"c";
 
-/// Bytes of a master key: the shortest one, and the longest.
+/// Permitted lengths of a master key, B.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 16..=64;
 
-/// Bytes of the key for names and for contents.
+/// Lengths of the keys for names and for contents, B.
 const NAMES_BYTES: usize = 32;
 const CONTENTS_BYTES: usize = 64;
 
-/// Numbers of the modes: AES-256-XTS and AES-256-CTS-CBC.
+/// Numbers of the encryption modes AES-256-XTS and AES-256-CTS-CBC (Linux: `FSCRYPT_MODE_*`).
 const XTS: u8 = 1;
 const CTS: u8 = 4;
 
-/// Flags of a policy that tell the padding of names. The others make keys or IVs in other ways.
+/// Flags of a policy that select the padding of names. Each other flag selects another derivation of keys or IVs.
 const PADDING: u8 = 0x03;
 
-/// Evidence of a printable character of ASCII, of which there are 95, in bits; control characters are rare.
+/// Weights of a character in a decrypted name, in bits, as evidence that its key is right (printable ASCII: 95 of 256
+/// byte values) or wrong (control characters, which are rare in names).
 const TEXT_BITS: f64 = 1.4;
 const CONTROL_BITS: f64 = 5.0;
 
-/// Evidence from which the names of a directory are believed, in bits.
+/// Evidence from which on a key is accepted for the names of a directory, in bits.
 const BELIEVED_BITS: f64 = 20.0;
 
-/// Purposes of a key that HKDF derives: the identifier of the master key, and the key of a file.
+/// Purposes for which HKDF derives a key (Linux: `HKDF_CONTEXT_*`): the identifier of the master key, and the key of a
+/// file.
 const IDENTIFIER: u8 = 1;
 const FILE_KEY: u8 = 2;
 
@@ -51,10 +53,10 @@ type Identifier = [u8; 16];
 type Descriptor = [u8; 8];
 type Nonce = [u8; 16];
 
-/// Places of keys whose descriptor does not follow from the key, by descriptor.
+/// Indices of master keys by descriptor, for descriptors that are not computed from the key.
 type FoundKeys = BTreeMap<Descriptor, usize>;
 
-/// A master key with the names that policies have for it.
+/// A master key, with its identifier (policies of version 2) and its descriptor (policies of version 1).
 #[derive(Clone)]
 struct MasterKey {
     bytes: Vec<u8>,
@@ -62,7 +64,7 @@ struct MasterKey {
     descriptor: Descriptor,
 }
 
-/// Master keys.
+/// Master keys with which a filesystem is read.
 #[derive(Clone, Default)]
 pub struct Keys(Vec<MasterKey>);
 
@@ -73,27 +75,27 @@ impl fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Adds a master key, as it is added to a kernel.
+    /// Adds a master key: the raw bytes that a kernel receives from `FS_IOC_ADD_ENCRYPTION_KEY`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] of a key that is too short or too long.
+    /// [`Error::Invalid`] for a key that is too short or too long.
     pub fn add(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if !KEY_BYTES.contains(&bytes.len()) {
             return Err(Error::Invalid("a key of encrypted files has 16 to 64 bytes"));
         }
         let mut identifier = Identifier::default();
         derive(bytes, IDENTIFIER, &[], &mut identifier);
-        // As fscrypt and mkfs.ubifs name keys of the first version.
+        // The tools fscrypt and mkfs.ubifs compute the descriptor of a key for policies of version 1 in this way.
         let digest = Sha512::digest(Sha512::digest(bytes));
         let descriptor = digest.first_chunk().copied().unwrap_or_default();
         self.0.push(MasterKey { bytes: bytes.to_vec(), identifier, descriptor });
         Ok(())
     }
 
-    /// The keys of a file, or the reason for which these keys do not decrypt it. `found` are the keys of descriptors that do not follow from a key.
+    /// Keys of a file, or the reason why it cannot be decrypted. `found` contains the keys of descriptors that are not computed from the key.
     ///
     /// # Errors
-    /// [`Error::Damaged`] for a context that no file has.
+    /// [`Error::Damaged`] for an invalid context.
     fn of_file(&self, context: &[u8], found: &FoundKeys) -> Result<Result<FileKey, String>, Error> {
         let context = Context::parse(context)
             .ok_or_else(|| Error::Damaged("the context of its encryption is damaged".to_owned()))?;
@@ -110,8 +112,8 @@ impl Keys {
         }
     }
 
-    /// A descriptor that does not follow from a key, and the key under which the encrypted names of a directory with it are names: whoever sets a
-    /// policy of version 1 chooses its descriptor.
+    /// Finds the key of a directory by trial, because whoever sets a policy of version 1 may choose any descriptor. A key is accepted if the
+    /// names of the directory are plausible after decryption. Returns the descriptor and the index of the key.
     fn by_names(
         &self,
         context: &[u8],
@@ -130,7 +132,8 @@ impl Keys {
     }
 }
 
-/// Logarithm to base 2 of how much likelier names are under a key than by chance: zeros behind a name are padding, and most names are of ASCII.
+/// Evidence that a key is right for encrypted names: logarithm to base 2 of the likelihood ratio between right and wrong key. With the right
+/// key, names are padded with zeros, and most are in ASCII.
 fn evidence(names: &[Vec<u8>], key: &FileKey) -> f64 {
     let of_name = |name: &Vec<u8>| {
         let name = key.names.padded(name)?;
@@ -146,7 +149,7 @@ fn evidence(names: &[Vec<u8>], key: &FileKey) -> f64 {
 }
 
 impl MasterKey {
-    /// True when a policy has this name for the key.
+    /// True if a policy that contains `name` refers to this key.
     fn is_named(&self, name: &KeyName) -> bool {
         match name {
             KeyName::Identifier(identifier) => self.identifier == *identifier,
@@ -154,7 +157,7 @@ impl MasterKey {
         }
     }
 
-    /// The keys of a file under this one, or the reason for which there are none.
+    /// Derives the keys of a file from this master key, or returns the reason why it cannot.
     fn of_file(&self, context: &Context) -> Result<FileKey, String> {
         let of_bytes = |len: usize| match context.key {
             KeyName::Identifier(_) => {
@@ -171,7 +174,7 @@ impl MasterKey {
     }
 }
 
-/// Keys of a file.
+/// Keys of a file, for its contents and for names.
 struct FileKey {
     contents: Contents,
     names: Names,
@@ -215,14 +218,15 @@ struct Context {
     contents: u8,
     names: u8,
     flags: u8,
-    /// Logarithm to base 2 of the bytes that are encrypted together, where it is not a block (Linux 6.7).
+    /// Logarithm to base 2 of the size of a data unit in bytes; 0 if a data unit is a block of the filesystem (Linux
+    /// 6.7).
     unit: u8,
     key: KeyName,
     nonce: Nonce,
 }
 
 impl Context {
-    /// The first property that this reader does not have.
+    /// First mode, flag or data unit of the context that is not supported; `None` if all are.
     fn unsupported(&self) -> Option<String> {
         let name = |number: u8| mode(number).map_or_else(|| format!("mode {number}"), str::to_owned);
         let flag = |(bit, name): (u8, &str)| (self.flags & bit != 0).then(|| format!("the flag {name}"));
@@ -249,7 +253,7 @@ impl Context {
         let (&[version, contents, names, flags], rest) = bytes.split_first_chunk()?;
         let (key, nonce) = match version {
             1 => (KeyName::Descriptor(*rest.first_chunk()?), rest.get(8..)?),
-            // Four bytes, of which Linux 6.7 uses the first one.
+            // Four bytes precede the identifier; Linux 6.7 uses the first of them.
             2 => (KeyName::Identifier(*rest.get(4..)?.first_chunk()?), rest.get(20..)?),
             _ => return None,
         };
@@ -261,13 +265,13 @@ impl Context {
 
 /// HMAC with SHA-512 of data in parts.
 fn hmac(key: &[u8], parts: &[&[u8]]) -> [u8; 64] {
-    // A key of any length is one.
+    // HMAC accepts keys of any length.
     let Ok(mut hmac) = Hmac::<Sha512>::new_from_slice(key) else { return [0; 64] };
     parts.iter().for_each(|part| hmac.update(part));
     hmac.finalize().into_bytes().into()
 }
 
-/// HKDF-SHA512 (RFC 5869) without salt: the key for a purpose.
+/// Derives the key for a purpose by HKDF-SHA512 (RFC 5869) without salt.
 fn derive(master: &[u8], purpose: u8, info: &[u8], out: &mut [u8]) {
     let extracted = hmac(&[0; 64], &[master]);
     let mut last: Vec<u8> = Vec::new();
@@ -282,7 +286,7 @@ fn derive(master: &[u8], purpose: u8, info: &[u8], out: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// RFC 5869 has no vectors with SHA-512: the identifier is the one that Linux 6.1 gave this key.
+    /// The expected identifier was computed by Linux 6.1, because RFC 5869 has no vectors with SHA-512.
     #[test]
     fn the_identifier_of_a_key_is_that_of_linux() {
         let key: Vec<u8> = (0..64_u32).map(|byte| (byte * 7 + 3) as u8).collect();
@@ -324,7 +328,7 @@ mod tests {
             .err()
             .unwrap();
         assert!(other.ends_with(&"ab".repeat(16)), "{other}");
-        // A policy of version 1 takes 64 bytes of the key as they are.
+        // A policy of version 1 uses 64 bytes of the master key.
         let old = |keys: &Keys| [&[1, XTS, CTS, 0][..], &keys.0[0].descriptor, &[9; 16]].concat();
         assert!(keys.of_file(&old(&keys), &FoundKeys::new()).unwrap().is_ok());
         let mut short = Keys::default();
@@ -337,7 +341,7 @@ mod tests {
         );
     }
 
-    /// A descriptor that whoever made the image has chosen, as `mkfs.ubifs -b` takes one: the names tell the key.
+    /// The key of a chosen descriptor (`mkfs.ubifs -b`) is found by the names of a directory.
     #[test]
     fn names_tell_the_key_of_a_chosen_descriptor() {
         use aes::cipher::{BlockCipherEncrypt as _, KeyInit as _};

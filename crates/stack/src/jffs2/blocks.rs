@@ -342,7 +342,7 @@ impl Blocks {
         }
     }
 
-    /// True if fewer eraseblocks are erased than needed to delete a file and collect an eraseblock before that.
+    /// True if the erased eraseblocks are too few to collect an eraseblock and then delete a file.
     pub(super) fn are_few_erased(&self) -> bool {
         let is_blank = |number: &&u32| self.get(**number).nodes.is_empty();
         let erased = self.free.len() + self.to_erase.iter().filter(is_blank).count();

@@ -177,7 +177,7 @@ const MIPS_DIVIDER: u32 = 1043;
 /// Frequency of a one in each bit of a byte, out of that sum (Linux: `bits_mips`).
 const MIPS_BITS: [u32; 8] = [277, 249, 290, 267, 229, 341, 212, 241];
 
-/// As [`MIPS_DIVIDER`], for frequencies stored in front of the data.
+/// Sum of the frequencies of a bit in data that stores its frequencies at the beginning (Linux: `dynrubin`).
 const DYN_DIVIDER: u32 = 256;
 
 /// Arithmetic decoder with a register of 16 bits, which reads bits most significant first.

@@ -8,8 +8,8 @@ use crate::fs::{
 };
 use floatgate_mtd::{ErrorKind, Mtd};
 
-/// Converts the damage without its position, which [`Jffs2::damaged_nodes`] contains: only the layers above know of
-/// what the flash is a part.
+/// Converts the damage without its position, which [`Jffs2::damaged_nodes`] contains: only the layers above know the
+/// position of the flash in a dump.
 impl From<Damage> for Error {
     fn from(damage: Damage) -> Self {
         Self::Damaged(damage.fault.to_string())

@@ -76,8 +76,8 @@ pub struct MountOptions {
     pub summaries: bool,
     /// Ignores existing summaries (Linux without CONFIG_JFFS2_SUMMARY).
     pub ignores_summaries: bool,
-    /// Nodes marked obsolete are dead even if other nodes contradict that. Used to read an earlier state, for which
-    /// later nodes are marked.
+    /// Nodes marked obsolete are dead even if other nodes contradict that. To read an earlier state, a caller marks the
+    /// later nodes as obsolete.
     pub is_earlier: bool,
     /// Marks replaced nodes on flash whose bits can be cleared one by one (Linux without CONFIG_JFFS2_SUMMARY). Has no
     /// effect on other flash.
@@ -291,7 +291,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
         &mut self.flash.mtd
     }
 
-    /// As [`unmount`](Self::unmount), and returns the time.
+    /// Flushes, ends the mount, and returns the flash and the time.
     ///
     /// # Errors
     /// Flash failures; the flash is returned.

@@ -8,7 +8,7 @@ use floatgate_media::acl::AclEntry;
 use floatgate_media::jffs2::{AclEntries, Endian, XattrNode, XattrPrefix, Xref};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An attribute, which several inodes can share.
+/// An attribute: name and value, which several inodes can share.
 #[derive(Clone, Debug)]
 pub(super) struct Attribute {
     version: u32,
@@ -59,15 +59,14 @@ pub(super) struct Xattrs {
     foreign: BTreeSet<u32>,
     /// References by inode and number of the attribute.
     refs: BTreeMap<(u32, u32), Reference>,
-    /// Attributes with two contradicting nodes of one version, with the version and position of the node that is
-    /// ignored.
+    /// Attributes with two different nodes of the same version. The value is version and position of the ignored node.
     rivals: BTreeMap<u32, NodeRef>,
     /// Highest attribute number and highest sequence number ever seen: obsolete nodes may still be on flash.
     highest_xid: u32,
     highest_sequence: u32,
 }
 
-/// The obsolete one of two nodes of an attribute, or of two references.
+/// The node that loses against a newer node of the same attribute or reference.
 #[derive(Clone, Copy)]
 pub(super) struct SupersededNode {
     pub(super) at: u32,
@@ -168,8 +167,8 @@ impl Xattrs {
             .map(|attribute| attribute.value(endian))
     }
 
-    /// Removes references to attributes that a newer one of the same name replaces, left by an interrupted change.
-    /// Returns inodes and numbers of attributes.
+    /// Removes the older of two references of an inode to attributes of the same name; an interrupted change leaves
+    /// both. Returns pairs of inode and attribute number.
     pub(super) fn take_duplicates(&mut self) -> Vec<(u32, u32)> {
         let mut newest: BTreeMap<(u32, &[u8]), (u32, u32)> = BTreeMap::new();
         let mut doubles = Vec::new();
@@ -190,7 +189,7 @@ impl Xattrs {
         doubles
     }
 
-    /// Number of the attribute with a name.
+    /// Number of an inode's attribute with this name.
     pub(super) fn find(&self, inode: u32, name: &[u8]) -> Option<u32> {
         let refs =
             self.refs.range((inode, 0)..=(inode, u32::MAX)).filter(|(_, reference)| !reference.is_deleted());

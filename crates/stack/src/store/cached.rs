@@ -9,8 +9,8 @@ const CHUNK: usize = 16 << 10;
 /// Number of chunks in the cache.
 const SLOTS: usize = 64;
 
-/// Store with a read cache, for many small reads near each other, such as those of nodes. Writes go to the store at
-/// once; nothing else may write to it meanwhile.
+/// Store with a read cache, for many small reads near each other, such as those of nodes. Writes go to the store
+/// immediately. No other code may write to the store at the same time.
 #[derive(Clone, Debug)]
 pub struct CachedStore<S> {
     inner: S,

@@ -13,7 +13,7 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Wraps an open file. Its length must not change otherwise.
+    /// Wraps an open file. Nothing else may change its length while the store exists.
     ///
     /// # Errors
     /// The end of the file cannot be determined: a pipe is not a store.

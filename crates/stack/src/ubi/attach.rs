@@ -310,8 +310,9 @@ impl Ubi<dyn Mtd> {
         Ok(())
     }
 
-    /// Erases the anchors of fastmaps that are not maintained, so that they are never found again, or their other PEBs.
-    /// The oldest anchor is erased first, so that a power cut does not bring it back.
+    /// Erases PEBs of fastmaps that are not maintained: with `anchors` their anchors, so that these fastmaps are never
+    /// found again, otherwise their other PEBs. The oldest anchor is erased first, so that a power cut does not bring
+    /// it back.
     fn erase_fastmaps(&mut self, stale: &[ClaimedPeb], anchors: bool) -> Result<(), UbiError> {
         let mut stale = stale.to_vec();
         stale.retain(|found| (found.header.volume_id == FASTMAP_SUPERBLOCK_VOLUME) == anchors);

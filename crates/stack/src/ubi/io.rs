@@ -237,7 +237,7 @@ impl DynIo<'_> {
         }
     }
 
-    /// As [`read_data`](Self::read_data), but repeats reads with bit errors, and reports damage if any read does:
+    /// Reads from the data of a PEB, and repeats reads with bit errors. Damage in any of the reads is reported, because
     /// half-programmed pages are readable only sometimes.
     pub(super) fn read_steady(
         &mut self,

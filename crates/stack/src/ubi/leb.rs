@@ -265,7 +265,7 @@ impl Ubi<dyn Mtd> {
     /// An unmapped LEB is first mapped empty, so that a power cut leaves it empty or changed.
     ///
     /// # Errors
-    /// As [`write_leb`](Self::write_leb).
+    /// The errors of [`write_leb`](Self::write_leb).
     pub fn change_leb(&mut self, id: u32, lnum: u32, data: &[u8]) -> Result<(), UbiError> {
         self.check_write(id, lnum, 0, data.len())?;
         let leb = LebId { volume: id, lnum };
@@ -288,7 +288,7 @@ impl Ubi<dyn Mtd> {
     /// Maps a LEB of a dynamic volume to an erased PEB.
     ///
     /// # Errors
-    /// As [`write_leb`](Self::write_leb); also if the LEB is already mapped.
+    /// The errors of [`write_leb`](Self::write_leb), and a LEB that is already mapped.
     pub fn map_leb(&mut self, id: u32, lnum: u32) -> Result<(), UbiError> {
         self.writable(id, lnum)?;
         let leb = LebId { volume: id, lnum };
@@ -320,7 +320,7 @@ impl Ubi<dyn Mtd> {
     /// Unmaps a LEB of a dynamic volume and erases all PEBs that held it.
     ///
     /// # Errors
-    /// As [`unmap_leb`](Self::unmap_leb), and flash failures.
+    /// The errors of [`unmap_leb`](Self::unmap_leb), and flash failures.
     pub fn erase_leb(&mut self, id: u32, lnum: u32) -> Result<(), UbiError> {
         self.unmap_leb(id, lnum)?;
         self.flush_works(Some(id), Some(lnum))

@@ -213,7 +213,7 @@ impl Ubi<dyn Mtd> {
     /// Does all background work.
     ///
     /// # Errors
-    /// As [`work`](Self::work).
+    /// The errors of [`work`](Self::work).
     pub fn flush(&mut self) -> Result<(), UbiError> {
         self.io.check_alive()?;
         if self.io.read_only.is_some() {

@@ -6,8 +6,9 @@
 //! - *PEBs with corrupt headers, and incomplete copies*: they may read well next time, and be newer than data written
 //!   since. They are erased before anything is written.
 //! - *A PEB that looks free, but in which a VID header was begun*: the candidates are known, because the free PEBs and
-//!   the order of allocation are the same as before the cut. They are erased, the one for data before those for moves.
-//!   An erased PEB becomes one of the most worn, so a second cut leaves the same candidates.
+//!   the order of allocation are the same as before the cut. They are erased: first the candidate for data, then the
+//!   candidates for moves. After its erase a candidate is one of the most worn PEBs, so the candidates are the same
+//!   after a second cut.
 //! - *The last written LEB*: its header may be unstable (nothing follows it) or its data (it is a copy, and the PEB it
 //!   replaces still exists). It is written again before the old PEB is erased.
 //!
@@ -42,8 +43,8 @@ impl Ubi<dyn Mtd> {
         free.for_each(|peb| peb.erasure = Erasure::Unverified);
     }
 
-    /// Erases the free PEBs in which a write may have begun: of data or, if a fastmap was not used, of a move; with
-    /// `anchors`, of a fastmap anchor.
+    /// Erases the free PEBs in which a write of data or a move may have begun, if the attach was by a scan. With
+    /// `anchors`, also erases those in which a write of a fastmap anchor may have begun.
     pub(super) fn erase_begun(&mut self, anchors: bool) -> Result<(), UbiError> {
         let pnums = |entries: &mut dyn Iterator<Item = Entry>| entries.map(|entry| entry.pnum).collect();
         let (mut next, mut worn): (Vec<u32>, Vec<u32>) = Default::default();

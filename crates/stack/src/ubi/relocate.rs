@@ -36,7 +36,7 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    /// True if the wear of the least worn PEB with data and of a much worn free PEB differs too much.
+    /// True if a much worn free PEB has been erased too many times more than the least worn PEB with data.
     fn is_worn(&self) -> bool {
         let free = self.free.below(self.wear_threshold.saturating_mul(2));
         self.used.first().zip(free).is_some_and(|(from, to)| self.too_far_apart(from, to))

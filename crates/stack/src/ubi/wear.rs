@@ -106,7 +106,8 @@ impl Ubi<dyn Mtd> {
         result.map(|()| true)
     }
 
-    /// Erases all PEBs that held this LEB, or any LEB of the volume, or any at all.
+    /// Erases the waiting PEBs that held this LEB. Without `lnum` they are those of all LEBs of the volume, and without
+    /// `volume` all waiting PEBs.
     pub(super) fn flush_works(&mut self, volume: Option<u32>, lnum: Option<u32>) -> Result<(), UbiError> {
         // A fastmap does not list the LEBs that the PEBs waiting for erasure held.
         let unknown = self.attach_kind == AttachKind::Fastmap;

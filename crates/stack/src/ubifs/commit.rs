@@ -18,7 +18,7 @@ impl Core<dyn Volume> {
         self.commit_changes().map(drop)
     }
 
-    /// As [`commit`](Self::commit); returns true if there was something to commit.
+    /// Commits if anything has changed since the last commit. Returns true if it has.
     pub(crate) fn commit_changes(&mut self) -> Result<bool> {
         if !self.log.is_deferred() && self.tnc.dirty_nodes() == 0 && !self.space.is_dirty() {
             return Ok(false);
@@ -29,7 +29,7 @@ impl Core<dyn Volume> {
     /// Commits even if nothing has changed, as recovery does.
     ///
     /// # Errors
-    /// As [`commit`](Self::commit).
+    /// The errors of [`commit`](Self::commit).
     pub(crate) fn force_commit(&mut self) -> Result<()> {
         let outcome = self.do_commit();
         self.fail_on_error(outcome)
@@ -73,9 +73,9 @@ impl Core<dyn Volume> {
         self.end_commit()
     }
 
-    /// Collects garbage until the index has LEBs to be written to. If budgets prevent that, it makes gaps in index
-    /// LEBs. If budgets should have prevented it but did not, it frees one more LEB: the journal can end a collection
-    /// before it gains anything.
+    /// Collects garbage until there are enough LEBs to write the index to. With budgets this is only necessary on an
+    /// overfull filesystem, and one more LEB is then freed, because the journal can end a collection before it gains
+    /// anything. Otherwise the index is written into gaps of index LEBs if it needs more space.
     fn make_index_room(&mut self) -> Result<()> {
         // While a filesystem is filled, it has no garbage to collect. During a recovery, no LEB may be reserved for the
         // garbage collector yet.

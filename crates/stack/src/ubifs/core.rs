@@ -61,7 +61,7 @@ impl<V: Volume + 'static> Core<V> {
     /// Unmounts and returns the volume.
     ///
     /// # Errors
-    /// As [`end`](Core::end); the volume is returned in both cases.
+    /// The errors of [`end`](Core::end). The volume is returned in both cases.
     pub(crate) fn unmount(mut self) -> core::result::Result<V, (Error, V)> {
         match self.end() {
             Ok(()) => Ok(self.into_volume()),

@@ -199,7 +199,7 @@ impl DynIo<'_> {
     /// Writes a node, padded to the minimum I/O size, and returns the offset after it.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub(crate) fn write_node(&mut self, node: &impl NodeBody, lnum: u32, offset: u32) -> Result<u32> {
         let mut out = Vec::new();
         self.append_node(node, Group::None, &mut out)?;
@@ -223,7 +223,7 @@ impl DynIo<'_> {
     /// Replaces a LEB atomically.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub(crate) fn change(&mut self, lnum: u32, data: &[u8]) -> Result<()> {
         self.writing(|volume| volume.change(lnum, data))
     }
@@ -231,7 +231,7 @@ impl DynIo<'_> {
     /// Maps a LEB, so that it is empty even after a power loss.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub(crate) fn map(&mut self, lnum: u32) -> Result<()> {
         self.writing(|volume| volume.map(lnum))
     }
@@ -239,7 +239,7 @@ impl DynIo<'_> {
     /// Unmaps a LEB, which then reads as erased.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub(crate) fn unmap(&mut self, lnum: u32) -> Result<()> {
         self.writing(|volume| volume.unmap(lnum))
     }

@@ -257,7 +257,7 @@ pub(crate) fn blank(
     blank_with(TestVolume::new(lebs, leb_bytes, min_io, max_write), journal_lebs, KeyHash::R5)
 }
 
-/// As [`blank`], with this hash function of names.
+/// Creates a volume like [`blank`], with this hash function of names.
 pub(crate) fn blank_with(volume: TestVolume, journal_lebs: u32, key_hash: KeyHash) -> Io<TestVolume> {
     let superblock = Superblock { key_hash, ..superblock(&volume.geometry, journal_lebs) };
     let layout = Layout::new(&superblock, volume.geometry).unwrap();

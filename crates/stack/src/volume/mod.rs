@@ -119,13 +119,13 @@ pub trait Volume: Send {
     /// minimum I/O size.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     fn change(&mut self, lnum: u32, data: &[u8]) -> Result<(), VolumeError>;
 
     /// Maps a LEB to an erased PEB without writing data, so that it is empty even after a power loss.
     ///
     /// # Errors
-    /// As [`write`](Self::write); [`VolumeFault::NotErased`] if the LEB is already mapped.
+    /// The errors of [`write`](Self::write), and [`VolumeFault::NotErased`] if the LEB is already mapped.
     fn map(&mut self, lnum: u32) -> Result<(), VolumeError>;
 
     /// Unmaps a LEB, which then reads as erased; its PEB is erased later.
@@ -137,7 +137,7 @@ pub trait Volume: Send {
     /// Unmaps a LEB and erases its PEB before it returns, so that the LEB cannot reappear after a power loss.
     ///
     /// # Errors
-    /// As [`unmap`](Self::unmap), and flash failures.
+    /// The errors of [`unmap`](Self::unmap), and flash failures.
     fn erase(&mut self, lnum: u32) -> Result<(), VolumeError>;
 
     /// True when a LEB is mapped.

@@ -85,7 +85,7 @@ impl<B: NorMem> CfiDriver<B> {
     /// Unlocks the blocks in `[addr, addr + len)` (command set 0001). Chips with legacy lock bits clear all of them.
     ///
     /// # Errors
-    /// As [`CfiDriver::lock`].
+    /// The errors of [`CfiDriver::lock`].
     pub fn unlock_blocks(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
         self.change_locks(now, addr, len, intel::CONFIRM)
     }

@@ -79,7 +79,7 @@ pub struct CfiDriver<B> {
     times: Times,
     /// Size of a program operation, bytes: a buffer line or a bus word.
     line: u32,
-    /// Byte address of device address 1, which is the distance of device addresses.
+    /// Distance between the byte addresses of two consecutive device addresses.
     stride: u32,
     /// Command set 0001: true while the chip is in read-status mode.
     shows_status: bool,

@@ -177,11 +177,12 @@ pub(super) struct Lun {
     pub(super) wrong_ahead: Vec<u32>,
     /// Plane whose register is the source of data output.
     pub(super) plane: u8,
-    /// Row in the data register behind a single-plane read, which a cached read outputs next.
+    /// Row that the last single-plane read, or the read ahead of a cached read, has read or is reading. The next cached
+    /// read outputs it.
     pub(super) behind: Option<u32>,
     /// True during a cached read.
     pub(super) caching: bool,
-    /// Row that was read for copyback, whose copy a copyback program may write.
+    /// Row that was read for copyback. A copyback program may write the copy of this row.
     pub(super) copyback: Option<u32>,
     /// Loaded bytes, one per plane.
     pub(super) loads: Vec<Load>,

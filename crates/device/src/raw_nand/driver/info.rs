@@ -48,17 +48,17 @@ pub struct ChipInfo {
     pub t_prog_max: Nanos,
     /// Maximum block erase time tBERS.
     pub t_bers_max: Nanos,
-    /// SET FEATURES is supported.
+    /// True if the chip supports SET FEATURES.
     pub set_features: bool,
-    /// GET FEATURES is supported.
+    /// True if the chip supports GET FEATURES.
     pub get_features: bool,
-    /// SET FEATURES can change the timing mode.
+    /// True if SET FEATURES can change the timing mode.
     pub timing_feature: bool,
-    /// Cached reads are supported.
+    /// True if the chip supports cached reads.
     pub read_cache: bool,
-    /// Cached programs are supported.
+    /// True if the chip supports cached programs.
     pub program_cache: bool,
-    /// Multi-plane operations are supported.
+    /// True if the chip supports multi-plane operations.
     pub multi_plane: bool,
     /// OTP pages; `None` if the chip has none.
     pub otp: Option<NandOtp>,

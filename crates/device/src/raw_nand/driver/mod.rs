@@ -69,7 +69,7 @@ pub struct Options {
     pub multi_plane: bool,
     /// True to read parts of pages by ECC step if software corrects (Linux since 2.6.27: `NAND_SUBPAGE_READ`).
     pub sub_page_reads: bool,
-    /// Source of the information which blocks are bad.
+    /// Source from which the driver learns which blocks are bad.
     pub bad_blocks: BadBlocks,
 }
 

@@ -49,8 +49,8 @@ pub struct SpiNandSpec {
     /// True if commands with four lanes need configuration bit 0.
     #[serde(default)]
     pub quad_enable: bool,
-    /// Mode bit for commands with several lanes at single rate that have no `max_hz`; none if the chip has no such
-    /// bit.
+    /// Mode bit that must be set for commands that use several lanes at single rate and have no `max_hz`; none if the
+    /// chip has no such bit.
     #[serde(default)]
     pub high_speed: Option<HighSpeed>,
     /// Stateful octal mode; none if the chip has no such mode.

@@ -263,7 +263,7 @@ pub struct Continuous {
     /// Number of the configuration bit.
     pub config_bit: u8,
     /// Time of the array for each further page, while the previous page is transferred, us. The chip cannot make the
-    /// host wait, so a clock at which the transfer is faster is refused.
+    /// host wait, so a clock is refused if a page is transferred in less than this time.
     #[serde(with = "units::us")]
     pub t_page_us: Nanos,
     /// Winbond: read commands of this mode. `dummy` is the number of all cycles between command and data, including
@@ -292,7 +292,7 @@ pub struct Octal {
     pub dummy_default: u8,
     /// Numbers of dummy cycles that can be set.
     pub dummy_choices: Vec<u8>,
-    /// Number of the configuration bit that reads in 8D-8D-8D need from the clock `fast_from_hz` on.
+    /// Number of the configuration bit that must be set for reads in 8D-8D-8D from the clock `fast_from_hz` on.
     pub fast_config_bit: u8,
     /// Lowest clock at which reads in 8D-8D-8D need this configuration bit, in Hz.
     #[serde(with = "units::hz")]
@@ -348,8 +348,8 @@ pub struct ReadRetry {
     pub feature: u8,
     /// Number of retry modes, without the normal mode.
     pub modes: u8,
-    /// Shift of the read thresholds in each retry mode, in standard deviations of the cells' threshold voltage
-    /// downwards. If empty, the shift is 0.3 times the mode.
+    /// Decrease of the read thresholds in each retry mode, in standard deviations of the cells' threshold voltage. If
+    /// empty, the decrease is 0.3 times the number of the mode.
     #[serde(default)]
     pub lowered: Vec<f64>,
 }

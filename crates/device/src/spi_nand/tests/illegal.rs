@@ -341,7 +341,7 @@ fn the_long_reset_needs_both_commands_in_a_row() {
     assert_eq!(b.get(0xA0), 0x7C);
 }
 
-/// As in a real chip, the cache of the wrong plane answers: wrong data without an error.
+/// A wrong plane bit reads the cache of the other plane, like a real chip: wrong data without an error.
 #[test]
 fn a_wrong_plane_bit_reads_the_other_cache() {
     let mut b = Bench::unlocked("mx35lf2ge4ab");

@@ -13,11 +13,11 @@ use floatgate_mtd::{Instant, Nanos};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Otp {
     cells: Vec<u8>,
-    /// Offset of the factory part; the end of the area if it has none.
+    /// Size of the user's part, bytes. The factory part, if there is one, follows it.
     user_bytes: usize,
-    /// True between B1h and C1h (Macronix).
+    /// True between the commands B1h (enter) and C1h (exit) of Macronix.
     pub(super) entered: bool,
-    /// True after WRSCUR (Macronix).
+    /// True after the command WRSCUR of Macronix, which locks the area.
     pub(super) locked: bool,
 }
 

@@ -29,8 +29,8 @@ struct Race {
 
 impl Race {
     /// A race for a bus that is held for `hold` and free for `free` in each polling round. The reader is awake `wakeup`
-    /// after a release. The time of a check is independent of the writer, so the probability of success is the share of
-    /// time in which the bus is free. The reader of this model wins at the median.
+    /// after a release. The times of its checks are independent of the writer, so a check succeeds with the probability
+    /// that the bus is free. The number of checks until the success is random; this model takes its median.
     fn new(hold: Nanos, free: Nanos, wakeup: Nanos) -> Self {
         if wakeup <= free {
             return Self { look: Nanos::ZERO, looks: 0 };
@@ -142,8 +142,8 @@ impl<S: SpiMem> SpiNorDriver<S> {
         self.finish(reader)
     }
 
-    /// Ends the writer's call. A reader that has not read yet does so now; as the only remaining thread, it determines
-    /// the remaining time of the call.
+    /// Ends the writer's call. If the reader has not read yet, it reads now, and its read determines the remaining
+    /// time.
     fn finish(&mut self, mut reader: Reader<'_>) -> Result<(Done, Done), Error> {
         let written = self.done();
         let mut read = Done::clean(reader.host.now());

@@ -22,7 +22,7 @@ pub(super) const AREA_BYTES_MAX: usize = 1 << 16;
 /// generates.
 ///
 /// # Errors
-/// As [`emit`].
+/// The errors of [`emit`].
 pub fn area(spec: &SpiNorSpec) -> Result<Vec<u8>, MediaError> {
     let end = |piece: &crate::spi_nor::spec::SfdpPiece| piece.at as usize + piece.hex.0.len();
     let Some(len) = spec.sfdp_bytes.iter().map(end).max() else { return emit(spec) };

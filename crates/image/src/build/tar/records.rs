@@ -1,4 +1,4 @@
-//! Records of POSIX.1-2001 (pax): attributes in an extended header, for the entry behind it.
+//! Records of POSIX.1-2001 (pax): attributes in an extended header, which apply to the next entry.
 
 use std::collections::BTreeMap;
 
@@ -137,7 +137,7 @@ fn unescaped(name: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Time in seconds with decimals. The sign of a negative time holds for the whole number.
+/// Time in seconds with decimals. The sign of a negative time applies to the whole number.
 fn time(value: &[u8]) -> Option<Timestamp> {
     let text = std::str::from_utf8(value).ok()?;
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));

@@ -143,7 +143,7 @@ impl Tar<'_> {
         }
     }
 
-    /// Reads the map of GNU's old format: four pieces in the header, more in blocks behind it.
+    /// Reads the map of GNU's old format: four pieces in the header, and more in the blocks after it.
     fn old_map(&mut self, header: &Header) -> Result<(Vec<u64>, Option<u64>), BuildError> {
         let mut numbers = Vec::new();
         let Some(gnu) = header.as_gnu() else { return Ok((numbers, None)) };

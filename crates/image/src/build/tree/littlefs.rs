@@ -1,5 +1,5 @@
-//! Writing a LittleFS of version 2.0 (littlefs `SPEC.md`, BSD-3-Clause): a pair of blocks for each directory, of which one is written, and lists of blocks
-//! for files that are not within their directory.
+//! Writer of LittleFS images of version 2.0 (littlefs `SPEC.md`, BSD-3-Clause). Each directory has a pair of blocks, of which one is written. Files
+//! that are not stored in their directory are lists of blocks.
 
 use std::cmp::Ordering;
 
@@ -10,10 +10,10 @@ use super::{BuildError, Entry, Stage, Writer, sizes};
 use crate::build::error::image;
 use crate::readonly::{LittlefsShape, attribute_name};
 
-/// Version on the disk.
+/// Version of the on-disk format.
 const VERSION: u32 = 0x0002_0000;
 
-/// Limits that the superblock states: of names, files and attributes.
+/// Limits in the superblock, for names, files and attributes.
 const NAME_MAX: u32 = 255;
 const FILE_MAX: u32 = 0x7FFF_FFFF;
 const ATTRIBUTE_MAX: u32 = 1022;
@@ -29,29 +29,30 @@ const CRC: u32 = 0x500;
 const SOFT_TAIL: u32 = 0x600;
 const HARD_TAIL: u32 = 0x601;
 
-/// Type of the user's attribute of the number 0.
+/// Type of user attribute number 0.
 const ATTRIBUTES: u32 = 0x300;
 
-/// Type of a user's attribute in which ESP-IDF's port keeps the time of the last change: `t`.
+/// Type of the user attribute `t`, in which the port of ESP-IDF stores the modification time.
 const ATTRIBUTE_TIME: u32 = 0x374;
 
-/// Number in a tag that belongs to no entry.
+/// Entry number in a tag that belongs to no entry.
 const NO_ID: u32 = 0x3FF;
 
-/// Largest file in its directory: the smallest cache that a driver may have is of 16 bytes, most have 64 at least.
+/// Maximum size of a file that is stored in its directory. A driver's cache has at least 16 bytes, and usually 64 or
+/// more.
 const INLINE_MAX: u64 = 64;
 
-/// Unit of programming that commits are padded to: a multiple of the unit of most drivers.
+/// Program unit to which commits are padded. It is a multiple of the program unit of most drivers.
 const PROGRAM: usize = 256;
 
 /// Largest number of entries in a block of a directory.
 const ENTRIES_MAX: u32 = 0x3FE - 1;
 
-/// Fewest blocks, and bytes of a block.
+/// Minimum number of blocks, and minimum size of a block, bytes.
 const BLOCKS_MIN: u64 = 2;
 const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 128..=1 << 20;
 
-/// Largest image.
+/// Maximum number of blocks of an image.
 const BLOCKS_MAX: u64 = 1 << 22;
 
 /// A commit that is being written.
@@ -73,16 +74,16 @@ impl Commit {
         self.bytes.extend(data);
     }
 
-    /// Adds a tag alone.
+    /// Adds a tag without data.
     fn header(&mut self, tag: u32) {
         self.bytes.extend((tag ^ self.last).to_be_bytes());
         self.last = tag;
     }
 
-    /// Bytes with the CRC, which covers the padding up to a unit of programming, in blocks of a size.
+    /// Completes the commit with padding up to a program unit and its CRC, and returns its bytes.
     fn finish(mut self, block: usize) -> Vec<u8> {
         let end = (self.bytes.len() + 8).next_multiple_of(PROGRAM.min(block)).min(block);
-        // The tag's length counts what follows it: the CRC and the padding.
+        // The length in the tag includes the CRC and the padding.
         let len = u32::try_from(end - self.bytes.len() - 4).unwrap_or(8);
         self.header(CRC << 20 | NO_ID << 10 | len);
         let sum = crc::ubi_update(u32::MAX, &self.bytes);
@@ -91,17 +92,17 @@ impl Commit {
     }
 }
 
-/// A block of a directory: its entries, and where the next one is.
+/// A block pair of a directory: its entries, and the link to the next pair.
 struct Pair {
-    /// Number of the pair, of whose blocks the first is twice that.
+    /// Number of the pair; its first block is twice this number.
     pair: u32,
     /// Tags of the entries.
     entries: Vec<Tagged>,
-    /// The next block belongs to the same directory.
+    /// True if the next pair belongs to the same directory.
     is_continued: bool,
 }
 
-/// Tags of an entry without its number.
+/// Tags of an entry, without the entry number.
 type Tagged = Vec<(u32, Vec<u8>)>;
 
 /// Image that is being written.
@@ -110,7 +111,7 @@ struct Image<'w, 's> {
     shape: LittlefsShape,
     block: u64,
     blocks: u64,
-    /// Next block that holds nothing.
+    /// Next unused block.
     next: u64,
 }
 
@@ -124,8 +125,8 @@ impl Image<'_, '_> {
         u32::try_from(first).map_err(|_| BuildError::NoSpace)
     }
 
-    /// Writes the data of a file; its last block. Each block but the first begins with pointers to those before it at distances of powers of two
-    /// that divide its number (littlefs `DESIGN.md`, "CTZ skip-lists").
+    /// Writes the data of a file, and returns its last block. Each block except the first begins with pointers to earlier blocks, at distances
+    /// that are powers of two and divide its number (littlefs `DESIGN.md`, "CTZ skip-lists").
     fn list(&mut self, stage: &mut Stage<'_>, inode: u32, size: u64) -> Result<u32, BuildError> {
         let mut places: Vec<u32> = Vec::new();
         let mut at = 0;
@@ -159,7 +160,7 @@ fn pair_bytes(pair: u32) -> Vec<u8> {
     [pair, pair + 1].iter().flat_map(|block| block.to_le_bytes()).collect()
 }
 
-/// Bytes of an entry with its tags.
+/// Size of an entry with its tags, bytes.
 fn len_of(tags: &Tagged) -> usize {
     tags.iter().map(|(_, data)| 4 + data.len()).sum::<usize>()
 }
@@ -176,7 +177,7 @@ pub(super) fn shape(block_bytes: u32, bytes: u64) -> LittlefsShape {
     }
 }
 
-/// Writes the files into an image of `bytes`; the number of blocks that are free.
+/// Writes the files into an image of `bytes`, and returns the number of free blocks.
 pub(super) fn write(
     mut stage: Stage<'_>,
     writer: &mut Writer<'_>,
@@ -207,7 +208,7 @@ pub(super) fn write(
     }
     let name = |place: &usize| entries.get(*place).map_or(&[][..], Entry::name);
     children.iter_mut().for_each(|names| names.sort_by(|one, other| in_order(name(one), name(other))));
-    // The first pair of each directory is known before what leads to it is written.
+    // The first pair of each directory is assigned before the entries that refer to it are written.
     let mut pairs = vec![0; entries.len()];
     let mut order: Vec<Pair> = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
@@ -237,13 +238,13 @@ pub(super) fn write(
     Ok(image.blocks - image.next)
 }
 
-/// Order of the names of a directory: a name comes behind longer ones that begin with it, as drivers compare them (`lfs_dir_find_match`).
+/// Order of the names in a directory. A name follows longer names that begin with it, like in the driver (`lfs_dir_find_match`).
 fn in_order(one: &[u8], other: &[u8]) -> Ordering {
     let len = one.len().min(other.len());
     one.get(..len).cmp(&other.get(..len)).then(other.len().cmp(&one.len()))
 }
 
-/// The entry of the root that tells sizes and limits.
+/// Entry of the root with sizes and limits.
 fn superblock(shape: &LittlefsShape) -> Tagged {
     let LittlefsShape { version, block_bytes, blocks, name_max, file_max, attribute_max } = *shape;
     let numbers = [version, block_bytes, blocks, name_max, file_max, attribute_max];
@@ -251,7 +252,7 @@ fn superblock(shape: &LittlefsShape) -> Tagged {
     vec![(SUPERBLOCK, b"littlefs".to_vec()), (STRUCT_INLINE, limits)]
 }
 
-/// Tags of a file or a directory, whose data are written; `None` of what LittleFS does not have.
+/// Tags of a file or directory; the data of a file is written. `None` for types that LittleFS does not have.
 fn entry(
     stage: &mut Stage<'_>,
     image: &mut Image<'_, '_>,
@@ -292,7 +293,7 @@ fn entry(
     with([(NAME_FILE, name), (STRUCT_CTZ, list)])
 }
 
-/// Tags of the attributes of a user, which readers show as extended ones.
+/// Tags of user attributes, which readers show as extended attributes.
 fn attributes(stage: &mut Stage<'_>, image: &mut Image<'_, '_>, entry: &Entry) -> Result<Tagged, BuildError> {
     if entry.attributes.xattr_count == 0 {
         return Ok(Tagged::new());
@@ -314,18 +315,18 @@ fn attributes(stage: &mut Stage<'_>, image: &mut Image<'_, '_>, entry: &Entry) -
     Ok(tagged)
 }
 
-/// Number of an attribute of a user by the name of its extended attribute.
+/// Number of the user attribute for the name of an extended attribute.
 pub(super) fn attribute_number(name: &[u8]) -> Option<u8> {
     (0..=u8::MAX).find(|number| attribute_name(*number) == name)
 }
 
-/// Puts the entries of a directory into as many pairs as they need.
+/// Divides the entries of a directory into pairs.
 fn split(
     image: &mut Image<'_, '_>,
     order: &mut Vec<Pair>,
     (first, entries): (u32, Vec<Tagged>),
 ) -> Result<(), BuildError> {
-    // Half of a block stays free for what a driver commits later; revision, tail and CRC are in each.
+    // Half of a block stays free for later commits of a driver. Each block contains revision, tail and CRC.
     const OWN: usize = 4 + 12 + 8;
     let block = usize::try_from(image.block).unwrap_or(0);
     let (half, most) = ((block / 2).max(OWN), block.saturating_sub(OWN));
@@ -353,12 +354,13 @@ fn split(
     Ok(())
 }
 
-/// Writes all pairs. Each leads to the next one, those of other directories too, so that a driver finds them all.
+/// Writes all pairs. Each pair contains a link to the next one, also across directories, so that a driver can find all
+/// pairs.
 fn commit(image: &mut Image<'_, '_>, order: &[Pair]) -> Result<(), BuildError> {
     let block = usize::try_from(image.block).unwrap_or(0);
     for (index, pair) in order.iter().enumerate() {
         let mut commit = Commit::new();
-        // As after a compaction, which leaves the tags of creations out: a name creates its entry.
+        // The tags are those after a compaction, without tags of creations. A name tag creates its entry.
         for (id, entry) in (0..).zip(&pair.entries) {
             for (kind, data) in entry {
                 commit.tag(*kind, id, data);

@@ -1,5 +1,5 @@
-//! Building filesystems that no live implementation writes. The files are staged in a UBIFS in a temporary file, from which a writer takes them in the
-//! order of their paths.
+//! Builders of filesystems that floatgate cannot mount for writing. The files are staged in a UBIFS in a temporary file; a writer then reads them in
+//! the order of their paths.
 
 mod littlefs;
 mod spiffs;
@@ -20,41 +20,42 @@ use crate::report::Loss;
 use crate::words::count;
 pub(crate) use staged::changeable;
 
-/// Flash of the stage: pages of 2 KiB, blocks of 128 KiB.
+/// Flash sizes of the staging UBIFS: pages of 2 KiB, blocks of 128 KiB.
 const STAGE_PAGE: u32 = 2048;
 const STAGE_PAGES: u32 = 64;
 
-/// LEBs of the stage for a tar from a pipe, whose size is not known: 2 GiB.
+/// Number of LEBs of the staging UBIFS for a tar from a pipe, whose size is unknown: 2 GiB.
 const STAGE_LEBS: u32 = 16_384;
 
-/// Bytes of a file that are read together.
+/// Number of bytes of a file that are read at once.
 const PIECE: usize = 64 << 10;
 
 /// A filesystem of a format that is only built and read. Pages and eraseblocks are those of [`BuildOptions::shape`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeOptions {
-    /// A YAFFS2, as `mkyaffs2image` makes it.
+    /// A YAFFS2 like those of `mkyaffs2image`.
     Yaffs(YaffsOptions),
     /// A LittleFS of version 2 of a given size.
     Littlefs {
-        /// Bytes of the image.
+        /// Size of the image, bytes.
         bytes: u64,
     },
-    /// A SPIFFS of a given size, as `spiffsgen.py` of ESP-IDF makes it.
+    /// A SPIFFS of a given size, like those of ESP-IDF's `spiffsgen.py`.
     Spiffs {
-        /// Bytes of the image.
+        /// Size of the image, bytes.
         bytes: u64,
     },
 }
 
-/// A YAFFS2 that is built.
+/// Options of a new YAFFS2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct YaffsOptions {
-    /// For a machine whose numbers begin with the most significant byte.
+    /// True to store numbers with the most significant byte first.
     pub big_endian: bool,
-    /// Bytes of the OOB of a page; 0 for tags at the end of the page.
+    /// Size of the OOB of a page, bytes; 0 for tags at the end of the page.
     pub oob_bytes: u32,
-    /// Byte of the OOB where the tags begin: 2 in Linux's layouts, 0 in images of `mkyaffs2image` for a driver that moves them.
+    /// Byte of the OOB at which the tags begin: 2 in Linux's layouts, 0 in images of `mkyaffs2image` for a driver that moves
+    /// them.
     pub tags_at: u32,
 }
 
@@ -67,10 +68,10 @@ impl TreeOptions {
     }
 }
 
-/// A file of the stage.
+/// A file in the staging filesystem.
 struct Entry {
     path: Vec<Vec<u8>>,
-    /// Place of its directory among the entries.
+    /// Index of its directory among the entries.
     parent: usize,
     attributes: Attributes,
 }
@@ -85,7 +86,8 @@ impl Entry {
     }
 }
 
-/// The stage with its files: the root first, directories before what is in them, names in their order.
+/// The staging filesystem with its files. The root comes first, directories come before their contents, and names are
+/// sorted.
 struct Stage<'f> {
     fs: &'f mut dyn FileSystem,
     entries: Vec<Entry>,
@@ -112,12 +114,12 @@ impl<'f> Stage<'f> {
         Ok(Self { fs, entries })
     }
 
-    /// Bytes of a file from a byte on, fewer at its end.
+    /// Reads a file from byte `at` on; fewer bytes are returned at its end.
     fn read(&mut self, inode: u32, at: u64, buf: &mut [u8]) -> Result<usize, BuildError> {
         self.fs.read(inode, at, buf).map_err(image)
     }
 
-    /// All bytes of a file, in pieces.
+    /// Reads a whole file in pieces.
     fn each_piece(
         &mut self,
         inode: u32,
@@ -133,7 +135,7 @@ impl<'f> Stage<'f> {
     }
 }
 
-/// Builds a filesystem into a store, as [`build`](super::build).
+/// Builds a filesystem into a store; see [`build`](super::build).
 pub(super) fn build(
     source: &Source,
     mut store: impl Store + 'static,
@@ -169,7 +171,7 @@ pub(super) fn build(
     Ok(built)
 }
 
-/// The files of a source in a UBIFS.
+/// Copies the files of a source into a staging UBIFS.
 fn staged(
     source: &Source,
     options: &BuildOptions,
@@ -197,7 +199,7 @@ fn staged(
     Ok((built, fs.map_err(|(error, _)| ImageError::from(error))?))
 }
 
-/// The image that is written, and what cannot be in it.
+/// The image being written, with the losses: properties that its format cannot store.
 struct Writer<'s> {
     store: &'s mut dyn Store,
     shape: FlashShape,
@@ -213,7 +215,8 @@ impl Writer<'_> {
         self.losses.push(Loss::new(&entry.path, what));
     }
 
-    /// Reports owners and permissions, which a format does not have: a line for each kind. Readers assume those that Linux makes up.
+    /// Reports owners and permissions as losses, one line for each kind, for a format that cannot store them. Readers assume the
+    /// defaults of Linux.
     fn report_attributes(&mut self, entries: &[Entry], format: &str) {
         let kept = || {
             let is_kept = |entry: &&Entry| entry.is(FileType::Regular) || entry.is(FileType::Directory);
@@ -238,7 +241,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Reports a file of a type that the format does not have; true for files and directories.
+    /// Reports a file as a loss if the format does not have its type. Returns true for regular files and directories.
     fn has_type(&mut self, entry: &Entry, format: &str) -> bool {
         let what = match entry.attributes.file_type {
             FileType::Regular | FileType::Directory => return true,
@@ -250,7 +253,7 @@ impl Writer<'_> {
     }
 }
 
-/// Error for sizes that a format does not have.
+/// Error for sizes that are impossible in a format.
 fn sizes(what: impl Into<String>) -> BuildError {
     BuildError::TreeShape(what.into())
 }

@@ -57,7 +57,7 @@ impl Pages {
         pages
     }
 
-    /// True if the lookup table leaves room for the magic number.
+    /// True if the lookup table leaves space for the magic number.
     const fn has_magic(&self) -> bool {
         (self.block / self.page - self.table) * 2 <= self.table * self.page - 4
     }
@@ -68,7 +68,7 @@ impl Pages {
         }
     }
 
-    /// Takes the next page for an object, enters it into the lookup table, and returns its number.
+    /// Allocates the next page for an object, enters it into the lookup table, and returns its number.
     fn take(&mut self, id: u16, span: u16, flags: u8) -> Result<usize, BuildError> {
         let in_block = self.block / self.page;
         if self.next.is_multiple_of(in_block) {

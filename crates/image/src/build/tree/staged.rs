@@ -1,5 +1,5 @@
-//! Changes of a filesystem that is built as a whole: its files are staged in a UBIFS in a temporary file, where they are changed, and written anew in
-//! the end.
+//! Changes of a filesystem that can only be built as a whole. Its files are copied to a staging UBIFS in a temporary file and changed there; then the
+//! whole image is written again.
 
 use floatgate_files::tempfile;
 use floatgate_stack::fs::{
@@ -18,28 +18,30 @@ use crate::image::ImageFs;
 use crate::pending::erase;
 use crate::readonly::LittlefsShape;
 
-/// Bytes of the stage for each byte of the image: a small file takes more of a UBIFS. The temporary file has holes.
+/// Size of the staging UBIFS per byte of the image, because small files need more space in a UBIFS. The temporary file
+/// is sparse.
 const STAGE_FACTOR: u64 = 24;
 const STAGE_MIN: u64 = 64 << 20;
 
-/// Permissions of files and directories, which LittleFS does not have.
+/// Assumed permissions of files and directories, because LittleFS stores none.
 const FILE: u32 = 0o644;
 const DIRECTORY: u32 = 0o755;
 
-/// A LittleFS that is changed.
+/// A LittleFS being changed.
 struct Staged {
     fs: Ubifs<BareVolume<FileStore>>,
     /// The bytes of the image.
     store: Box<dyn Store>,
     shape: LittlefsShape,
-    /// Free blocks of the image, once it is written.
+    /// Number of free blocks of the image; `None` before it was written.
     free: Option<u64>,
 }
 
-/// Stages the files of a mounted LittleFS to change them. They are written to the store, which has its bytes, when all is changed.
+/// Copies the files of a mounted LittleFS to a staging filesystem, to change them. After all changes they are written to the
+/// store, which contains the image.
 ///
 /// # Errors
-/// Files that cannot be read; the temporary file has no room.
+/// Files that cannot be read, and no space for the temporary file.
 pub(crate) fn changeable(
     fs: &mut dyn FileSystem,
     shape: LittlefsShape,
@@ -55,7 +57,7 @@ fn bytes_of(shape: &LittlefsShape) -> u64 {
     u64::from(shape.block_bytes) * u64::from(shape.blocks)
 }
 
-/// An empty UBIFS with room for what an image of these bytes can hold.
+/// Creates an empty UBIFS with space for all files of an image of this size.
 fn stage(bytes: u64) -> core::result::Result<Ubifs<BareVolume<FileStore>>, ImageError> {
     let shape = FlashShape { size: None, ..FlashShape::of_nand(STAGE_PAGE, STAGE_PAGES, 0) };
     let geometry = shape.ubi().map_err(|error| Error::Failed(error.to_string()))?;
@@ -124,7 +126,7 @@ impl Staged {
         if name.len() > most { Err(Error::NameTooLong(most)) } else { Ok(()) }
     }
 
-    /// Writes the image anew: stale blocks of its directories would be taken for newer ones.
+    /// Writes the whole image again. Otherwise stale directory blocks could be mistaken for newer ones.
     fn write_image(&mut self) -> Result<()> {
         let bytes = bytes_of(&self.shape);
         erase(&mut self.store, 0, bytes).map_err(|error| Error::Failed(error.to_string()))?;
@@ -166,7 +168,7 @@ impl FileSystem for Staged {
         false
     }
 
-    /// Blocks that the image is known to have free once it is written, before that all of it.
+    /// Free space: the free blocks of the written image; before it is written, the whole image.
     fn space(&self) -> Space {
         let block = u64::from(self.shape.block_bytes);
         let free = self.free.unwrap_or(self.shape.blocks.into());
@@ -239,7 +241,7 @@ impl FileSystem for Staged {
         FileSystem::write(&mut self.fs, inode, offset, data)
     }
 
-    /// Owners and permissions stay as readers assume them.
+    /// Owners and permissions stay unchanged, because the format does not store them.
     fn set_attributes(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()> {
         let kept = AttributeChanges { permissions: None, uid: None, gid: None, flags: None, ..*changes };
         FileSystem::set_attributes(&mut self.fs, inode, &kept)

@@ -60,7 +60,7 @@ impl Grid {
             if is_padding {
                 continue;
             }
-            // After a gap such a position is no coincidence either.
+            // A position after a gap is no coincidence either.
             let is_behind_gap =
                 first.is_multiple_of(size) && before.is_some_and(|last| first - last > u64::from(NODE_ALIGN));
             self.kept[bit as usize] += match (is_near, is_behind_gap) {

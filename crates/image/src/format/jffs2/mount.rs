@@ -34,8 +34,8 @@ pub(crate) fn mount(
     mount_as(store, found, shape, false)
 }
 
-/// As [`mount`]. For an earlier point in time, the marks of nodes differ from those that the flash allows, and from
-/// summaries.
+/// Mounts a JFFS2 for reading, with `is_earlier` in its state at an earlier point in time. Obsolete nodes then differ
+/// from the marks on flash and from the summaries.
 pub(super) fn mount_as(
     store: Box<dyn Store>,
     found: &ImageLocation,

@@ -1,7 +1,7 @@
-//! Pages of a NAND dump with OOB, as the places of nodes and of clean markers tell them.
+//! Page layout of a NAND dump with OOB, derived from the positions of nodes and clean markers.
 //!
-//! Nodes follow each other without a gap: in a dump with OOB each that crosses the end of a page stands the bytes of the OOB further apart
-//! from the next one.
+//! Nodes follow each other without gaps. In a dump with OOB, a node that crosses the end of a page is followed by the next node at a
+//! distance that is larger by the size of the OOB.
 
 use floatgate_media::jffs2::{Endian, Header, NodeType};
 
@@ -9,25 +9,26 @@ use super::grid::Grid;
 use crate::oob_store::CLEAN_MARKER_BYTES;
 use crate::pages::{FlashSizes, PageShape, USUAL_BLOCKS, usual_block};
 
-/// Nodes over the end of a page and clean markers in the OOB that a layout has to explain. Fewer can be chance.
+/// Minimum number of nodes across page ends and of clean markers in the OOB that a layout must explain. Fewer may be a
+/// coincidence.
 const EVIDENCE: u64 = 3;
 
-/// Bytes by which sizes of the OOB differ.
+/// Step between the tried sizes of the OOB, bytes.
 const OOB_STEP: usize = 2;
 
-/// Pages that a block can have.
+/// Possible numbers of pages per block.
 const PAGES_PER_BLOCK: std::ops::RangeInclusive<u64> = 16..=512;
 
-/// Header of a node and its byte in a file.
+/// Header of a node, and its offset in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LocatedNode {
-    /// Byte of the file where it begins.
+    /// Offset in the file.
     pub(super) at: u64,
     pub(super) header: Header,
     pub(super) endian: Endian,
 }
 
-/// The clean marker as it stands in the OOB.
+/// Clean marker in the form that it has in the OOB.
 pub(crate) fn clean_marker(endian: Endian) -> [u8; CLEAN_MARKER_BYTES] {
     let mut header = [0; Header::SIZE];
     Header::new(NodeType::CleanMarker, CLEAN_MARKER_BYTES as u32).emit(endian, &mut header);
@@ -36,7 +37,7 @@ pub(crate) fn clean_marker(endian: Endian) -> [u8; CLEAN_MARKER_BYTES] {
     marker
 }
 
-/// Pages of one size from a byte of a file on.
+/// Pages of one size, from an offset of the file on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     page_bytes: u32,
@@ -49,7 +50,7 @@ impl Layout {
         self.page_bytes as u64 + self.oob_bytes as u64
     }
 
-    /// The byte of the data in the pages that is a byte of the file; `None` in the OOB.
+    /// Converts an offset in the file to an offset in the data of the pages; `None` in the OOB.
     fn data_byte(&self, at: u64) -> Option<u64> {
         let at = at.checked_sub(self.origin)?;
         let (page, rest) = (at / self.stride(), at % self.stride());
@@ -57,7 +58,8 @@ impl Layout {
         (rest < page_bytes).then_some(page * page_bytes + rest)
     }
 
-    /// Nodes that follow right behind the one before, and what of this and of the markers no plain file has.
+    /// Scores of a layout: number of nodes that directly follow the previous node plus number of matching markers; and
+    /// how many of these a file without OOB cannot explain.
     fn score(&self, nodes: &[LocatedNode], markers: &[u64]) -> (u64, u64) {
         let (mut links, mut evidence) = (0, 0);
         let mut before = None;
@@ -80,7 +82,7 @@ impl Layout {
     }
 }
 
-/// Pages of a dump, and the byte of the file where the first whole block begins; `None` of a file without OOB.
+/// Pages of a dump, and offset of the first whole block in the file; `None` for a file without OOB.
 pub(super) fn find(nodes: &[LocatedNode], markers: &[u64], sizes: &FlashSizes) -> Option<(PageShape, u64)> {
     let first = nodes.first()?.at;
     let plain =
@@ -99,7 +101,7 @@ pub(super) fn find(nodes: &[LocatedNode], markers: &[u64], sizes: &FlashSizes) -
             for origin in [0, first] {
                 let layout = Layout { page_bytes, oob_bytes, origin };
                 let (links, evidence) = layout.score(nodes, markers);
-                // Of equals the one that most chips have.
+                // Among equal layouts, the most common one is chosen.
                 let rank = (links, oob_bytes == page_bytes / 32, oob_bytes == page_bytes / 16);
                 if evidence >= EVIDENCE && links > plain as u64 && best.is_none_or(|(most, _)| rank > most) {
                     best = Some((rank, layout));
@@ -110,7 +112,8 @@ pub(super) fn find(nodes: &[LocatedNode], markers: &[u64], sizes: &FlashSizes) -
     best.map(|(_, layout)| with_blocks(layout, nodes, markers, sizes))
 }
 
-/// Adds the blocks: of the size that was stated, or as far apart as clean markers are, or as nodes that do not cross their ends tell, or as most chips have them.
+/// Adds the block size: the stated size, the distance of clean markers, a size whose boundaries no node crosses, or the most common size, in this
+/// order.
 fn with_blocks(
     layout: Layout,
     nodes: &[LocatedNode],
@@ -136,7 +139,7 @@ fn with_blocks(
     (PageShape { page_bytes, oob_bytes, pages_per_block }, origin + skipped * layout.stride())
 }
 
-/// The eraseblocks that nodes allow, of the data without the OOB.
+/// Eraseblocks that the nodes allow, in the data without OOB.
 fn grid(layout: Layout, nodes: &[LocatedNode]) -> Grid {
     let mut grid = Grid::new(0, None);
     let mut before = 0;

@@ -1,11 +1,10 @@
-//! A JFFS2 made sound where it is.
+//! In-place repair of a JFFS2.
 //!
-//! Damaged nodes become padding, as a mount leaves them out anyway; nothing else moves, so that no free eraseblock is needed. A node whose mark
-//! is the damage loses that. A name whose file is lost becomes a deletion dirent; one that no program can
-//! open gets bytes that names have. Where nodes of one version contradict each other, those of their inode
-//! get versions anew, in the order in which they count. A directory without a good node of its own gets a new
-//! one in the room that damage or the last eraseblock leaves, and keeps what is in it. Files without a name
-//! get one in the root directory. Parts of files without a node become holes.
+//! Damaged nodes, which a mount ignores anyway, become padding. No other node moves, so no free eraseblock is needed. A wrong obsolete mark of
+//! a node is removed. A name whose file is lost becomes a deletion dirent. Invalid bytes in a name that no program can open are replaced. If
+//! nodes of the same version contradict each other, all nodes of their inode get new versions in their valid order. A directory without a good
+//! node gets a new node, in the space of damaged nodes or in the last eraseblock, and its contents are preserved. Files without a name get a
+//! name in the root directory. Parts of files without a node become holes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -32,8 +31,7 @@ use crate::part::Part;
 use crate::saved::{Saved, target};
 use crate::words::{count, show_name};
 
-/// Largest number of rounds of a repair. Nodes behind a damaged summary are visible only after the summary is
-/// removed.
+/// Largest number of rounds of a repair. Nodes after a damaged summary are visible only after the summary was removed.
 const ROUNDS: usize = 8;
 
 /// Space for a new node, bytes: the size of an inode node without data, which is larger than a dirent node with a

@@ -1,5 +1,5 @@
-//! Filesystems that are only read: `readonly` has their readers. They are listed, extracted, mounted and checked. A LittleFS is also changed: it is
-//! written anew.
+//! Filesystems that floatgate can only read; `readonly` contains their readers. They can be listed, extracted, mounted and checked. A LittleFS can
+//! also be changed, because its whole image is written again.
 
 pub(crate) mod shape;
 
@@ -47,10 +47,10 @@ pub(crate) struct TreeFiles {
     opened: readonly::Opened,
 }
 
-/// Format of a filesystem in a file, and the filesystem, or the reason for which it cannot be read.
+/// Format of a filesystem in a file, and the filesystem or the reason why it cannot be read.
 pub(crate) type InFile = (Kind, Result<TreeFiles, ImageError>);
 
-/// Target that counts what an extraction reads, and keeps nothing.
+/// Target that counts the extracted data and discards it.
 #[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) directories: u64,
@@ -84,20 +84,20 @@ impl Target for Counted {
 }
 
 impl TreeFiles {
-    /// Opens one in a stretch of a store.
+    /// Opens the filesystem in a range of a store.
     ///
     /// # Errors
-    /// Damage of what the format begins with; features that the reader does not have.
+    /// A damaged superblock, and features that the reader does not support.
     pub(crate) fn open(kind: Kind, store: Box<dyn Store>, place: (u64, u64)) -> Result<Self, ImageError> {
         let missing = place.0.saturating_add(place.1).saturating_sub(store.size_bytes());
         let damage = readable::damage_at(&*store, kind, place.0);
         let opened = match (readonly::open(kind, store, place), damage) {
-            // What a damaged superblock asks for may be no feature of the filesystem.
+            // Features in a damaged superblock may not be those of the filesystem.
             (Err(Error::Unsupported(_)), Some(what)) => Err(Error::Damaged(what.to_owned())),
             (opened, _) => opened,
         };
         let mut opened = opened?.ok_or(Error::Unsupported("reading this format"))?;
-        // The reader of ext tells which copy it has read instead.
+        // The reader of ext reports which copy it has read instead.
         let damage = damage.filter(|_| kind != Kind::Ext || opened.losses.is_empty());
         opened.losses.splice(0..0, damage.map(|what| format!("{}: {what}", kind.name())));
         if missing > 0 {
@@ -110,7 +110,7 @@ impl TreeFiles {
         Ok(Self { opened })
     }
 
-    /// Opens what a file holds from its beginning, with its format; `None` if that is no format with a reader.
+    /// Opens the filesystem at the beginning of a file, with its format; `None` if no reader supports its format.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -121,7 +121,7 @@ impl TreeFiles {
         Ok(Some((found.kind, Self::open(found.kind, store, (0, found.len)))))
     }
 
-    /// The same, with the files decrypted of which an image has keys.
+    /// Returns the filesystem with decryption of files whose keys the image has.
     pub(crate) fn with_keys_of(mut self, image: &Image) -> Self {
         if let Some(keys) = &image.keys {
             self.opened.fs = Box::new(Decrypted::new(self.opened.fs, Arc::clone(keys)));
@@ -129,12 +129,13 @@ impl TreeFiles {
         self
     }
 
-    /// The filesystem alone.
+    /// Returns the filesystem.
     pub(crate) fn into_fs(self) -> ImageFs {
         self.opened.fs
     }
 
-    /// Reads all files; adds what is wrong, in a volume of this name, and returns the counts and the bytes of the files.
+    /// Reads all files, adds the damage to the report for a volume of this name, and returns the counts and the size of
+    /// the files.
     pub(crate) fn check(mut self, volume: Option<&str>, report: &mut CheckReport) -> (Counted, u64) {
         let mut counted = Counted::default();
         let (mut damage, notes) = (Vec::new(), std::mem::take(&mut self.opened.notes));
@@ -195,7 +196,7 @@ impl Extracting for TreeFiles {
 }
 
 impl TreeShape {
-    /// Refusal of what is not done with it.
+    /// Error for an operation that is impossible with this format.
     pub(crate) const fn refusal(self, lack: TreeLack) -> ImageError {
         ImageError::OnlyRead { kind: self.kind.name(), lack }
     }
@@ -205,7 +206,7 @@ impl TreeShape {
         Ok(files.with_keys_of(image))
     }
 
-    /// A LittleFS without damage, to be changed in memory and written anew.
+    /// Opens a LittleFS without damage for changes in memory, after which its image is written again.
     fn changeable(self, chosen: Chosen<'_>) -> Result<ImageFs, ImageError> {
         let Chosen { image, found, .. } = chosen;
         if self.kind != Kind::Littlefs {

@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::map::probe_match::{Facts, Kind};
 
-/// The format of a filesystem that is only read.
+/// Format of a filesystem that floatgate can only read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TreeShape {
     /// Format of the filesystem.
     pub kind: Kind,
 }
 
-/// Description of a filesystem that is only read.
+/// Description of a filesystem that floatgate can only read.
 #[derive(Clone, Debug, Serialize)]
 pub struct TreeInfo {
     /// Format of the filesystem.

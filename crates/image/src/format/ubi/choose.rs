@@ -82,14 +82,14 @@ fn no_filesystem(volumes: &[NamedVolume], head: &mut ReadHead<'_>) -> ImageError
     ImageError::NoFilesystem(volumes.iter().map(content).collect())
 }
 
-/// As [`choose_filesystem`], for an attached device; the remains of a filesystem may be anywhere in the volume.
+/// Volume of an attached device with the remains of the selected filesystem, which may be anywhere in the volume.
 pub(crate) fn choose_remains(ubi: &mut FileUbi, selection: &Selection) -> Result<u32, ImageError> {
     let volumes: Vec<NamedVolume> =
         ubi.volumes().map(|volume| (volume.id, show_name(&volume.name))).collect();
     choose_filesystem(&volumes, selection, &mut |id, lnum| read_head(ubi, id, lnum))
 }
 
-/// As [`choose_filesystem`], for a mount of an attached device: nodes begin LEBs of the volume.
+/// Volume of an attached device whose filesystem is to be mounted: LEBs of the volume begin with nodes.
 pub(crate) fn choose_ubifs(ubi: &mut FileUbi, selection: &Selection) -> Result<u32, ImageError> {
     let id = choose_remains(ubi, selection)?;
     let name = show_name(&ubi.volume(id)?.name);
@@ -99,7 +99,7 @@ pub(crate) fn choose_ubifs(ubi: &mut FileUbi, selection: &Selection) -> Result<u
     if has_nodes { Ok(id) } else { Err(no_filesystem(&[(id, name)], &mut head)) }
 }
 
-/// Reads the start of a LEB of a device, as [`ReadHead`] describes.
+/// Reads the start of a LEB of a device; see [`ReadHead`].
 fn read_head(ubi: &mut FileUbi, id: u32, lnum: u32) -> Option<Vec<u8>> {
     let volume = ubi.volume(id).ok().filter(|volume| lnum < volume.used_lebs)?;
     let mut head = vec![0; HEAD_BYTES.min(volume.usable_leb_bytes as usize)];

@@ -162,7 +162,7 @@ fn distance(hits: &[(u64, EcHeader)], same: &impl Fn(&EcHeader) -> bool, sizes: 
         offsets.iter().map(|at| at - first).chain(between()).filter(is_block).collect();
     let mut steps = STEPS;
     let explained = |distance| Some((explained(&offsets, distance, &mut steps)?, distance));
-    // Of equally good distances, the largest is used, because half of it leads to the same headers.
+    // Among equally good distances the largest is used, because half of it explains the same headers.
     if let Some((_, distance)) = distances.into_iter().filter_map(explained).max() {
         return Some(distance);
     }

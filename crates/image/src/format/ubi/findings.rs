@@ -293,7 +293,7 @@ impl Device {
             report.add(finding);
             let mut head = vec![0; HEAD_BYTES.min(self.survey.geometry().leb_bytes() as usize)];
             store.read_at(self.data_start(pnum), &mut head)?;
-            // A filesystem knows its own LEBs.
+            // A filesystem identifies its own LEBs.
             if !is_node(&head) {
                 let offset = origin.file_byte(self.peb_start(pnum));
                 report.may_be_lost.push(Part { offset, len: 0 });

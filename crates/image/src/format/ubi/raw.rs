@@ -52,10 +52,10 @@ pub(super) fn lost_lebs(image: &Image, found: &ImageLocation) -> Result<BTreeSet
     Ok(pages.chain(headers.into_iter().filter_map(|(_, leb)| leb)).collect())
 }
 
-/// As [`read_raw`], and returns all incomplete LEBs of the volume.
+/// Writes the bytes of a volume like [`read_raw`], and returns all incomplete LEBs of the volume.
 ///
 /// # Errors
-/// As [`read_raw`].
+/// The errors of [`read_raw`].
 pub(super) fn read_raw_judged(chosen: Chosen<'_>, out: &mut dyn Write) -> Result<RawVolume, ImageError> {
     let Chosen { image, found, selection } = chosen;
     let mut raw = read_raw(chosen, out)?;

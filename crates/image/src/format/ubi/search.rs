@@ -42,7 +42,7 @@ pub(crate) fn search_all(store: &mut dyn Store, size: u64) -> Result<Hits, Image
 /// Parsers of an EC header and of a superblock.
 type Parsers = (fn(&[u8]) -> Option<EcHeader>, fn(&[u8]) -> Option<Superblock>);
 
-/// As [`search_all`], also with superblocks whose CRC is wrong.
+/// Finds headers and superblocks like [`search_all`], and also superblocks with a wrong CRC.
 ///
 /// # Errors
 /// The file cannot be read.

@@ -30,7 +30,7 @@ const DOUBTFUL: &str = "the index does not lead to all of it: a search of the wh
 
 /// A filesystem of an image that is extracted, damaged or not.
 ///
-/// As long as only contents of files are damaged, it is read in the same way as by a mount. After other damage, all
+/// If only contents of files are damaged, the filesystem is read in the same way as by a mount. After other damage, all
 /// remaining nodes are surveyed, and the filesystem is read from the result.
 pub struct Extraction {
     remains: DamagedUbifs<Box<dyn Volume>>,
@@ -51,7 +51,7 @@ impl Extraction {
         Self::of(Chosen { image, found: &found, selection })
     }
 
-    /// As [`open`](Self::open), for an image that was already found.
+    /// Finds the selected filesystem in an image that was already found.
     pub(crate) fn of(chosen: Chosen<'_>) -> Result<Self, ImageError> {
         let Chosen { image, found, selection } = chosen;
         let mut notes = image.ecc_notes(found);
@@ -71,7 +71,8 @@ impl Extraction {
     /// Finds the filesystem in the state at an earlier point in time.
     ///
     /// # Errors
-    /// As [`open`](Self::open); a point in time of another kind of filesystem; authentication is requested.
+    /// The errors of [`open`](Self::open), a point in time of another kind of filesystem, and a request for
+    /// authentication.
     pub(crate) fn at(chosen: Chosen<'_>, at: At) -> Result<Self, ImageError> {
         let moment = match at {
             At::Sqnum(sqnum) => Moment::Sqnum(sqnum),
@@ -89,7 +90,7 @@ impl Extraction {
     /// Extracts all files.
     ///
     /// # Errors
-    /// As [`extract`].
+    /// The errors of [`extract`].
     pub fn run(
         mut self,
         target: &mut dyn Target,
@@ -229,17 +230,17 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
         Self::authenticated(volume, &Authenticate::No)
     }
 
-    /// As [`new`](Self::new). In a filesystem with authentication, nodes that cannot be authenticated are not read.
+    /// Filesystem of a volume whose nodes are authenticated. Nodes that cannot be authenticated are not read.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or a filesystem that cannot be authenticated in this way.
+    /// The errors of [`new`](Self::new), and a filesystem that cannot be authenticated in this way.
     pub fn authenticated(volume: V, authenticate: &Authenticate) -> Result<Self, ImageError> {
         let end = volume.geometry().lebs;
         Self::with_nameless(volume, end..end, authenticate)
     }
 
-    /// As [`authenticated`](Self::authenticated), for a volume that can also read LEBs after its end, whose real
-    /// numbers are unknown. A survey includes them.
+    /// Filesystem of a volume like [`authenticated`](Self::authenticated). The volume can also read LEBs after its end,
+    /// whose real numbers are unknown; a survey includes them.
     fn with_nameless(
         volume: V,
         nameless_lebs: Range<u32>,

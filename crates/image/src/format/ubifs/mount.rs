@@ -14,10 +14,10 @@ use crate::format::ubi::shape::max_write_bytes;
 use crate::image::{Access, Growth, Image, ImageFs};
 use crate::selection::Chosen;
 
-/// Mounts the filesystem of a volume, to be written if the image was opened for that.
+/// Mounts the filesystem of a volume; for writing, if the image was opened for writing.
 ///
 /// # Errors
-/// Damage; one that needs recovery, unless `recover` allows it or nothing is to be written.
+/// Damage, or a filesystem that needs recovery, unless `recover` allows it or the mount is read-only.
 pub(crate) fn mount(
     Chosen { image, selection, .. }: Chosen<'_>,
     volume: Box<dyn Volume>,
@@ -45,7 +45,7 @@ pub(crate) fn mount(
 /// Sizes between which the filesystem of a volume can grow.
 ///
 /// # Errors
-/// No filesystem.
+/// A volume without a filesystem.
 pub(crate) fn growth(volume: &mut dyn Volume) -> Result<Growth, ImageError> {
     let (superblock, _) = probe(volume)?;
     let (now, max, volume) = (superblock.leb_count, superblock.max_leb_count, volume.geometry().lebs);
@@ -80,7 +80,7 @@ pub(super) fn volume(
         read_only: !writes,
     };
     let mut volume = BareVolume::new(Window::new(store, found.offset, u64::MAX), geometry);
-    // The file may end before the filesystem does, which has nothing behind.
+    // The file may end before the filesystem, if the remaining part of the filesystem is empty.
     let lebs = match probe(&mut volume) {
         Ok((superblock, _)) if writes && is_last => superblock.leb_count.max(geometry.lebs),
         _ => geometry.lebs,

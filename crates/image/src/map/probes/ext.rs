@@ -4,7 +4,7 @@ use super::{Begins, Probe};
 use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View, crc32c};
 
-/// Place of the superblock.
+/// Offset of the superblock.
 const SUPERBLOCK: usize = 1024;
 
 pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 512, test: begins }, probe };
@@ -24,7 +24,7 @@ fn begins(head: &[u8]) -> bool {
 /// Flag of a superblock whose groups are counted in clusters.
 const RO_COMPAT_BIGALLOC: u32 = 0x200;
 
-/// Group in which a copy of the superblock stands, if its fields agree with each other: it states that group.
+/// Group of a copy of the superblock, as stated in the copy, if its fields are consistent.
 pub(crate) fn group_of(block: &[u8]) -> Option<u16> {
     let (log, per_group, inodes_per_group) = (block.le32(24), block.le32(32), block.le32(40));
     if block.le16(56) != MAGIC || log > 6 || block.le32(20) > 1 {
@@ -43,7 +43,7 @@ pub(crate) fn group_of(block: &[u8]) -> Option<u16> {
     (is_possible && agrees() && sum_of(block) != Some(false)).then(|| block.le16(90))
 }
 
-/// First byte of a group.
+/// Offset of a group.
 pub(crate) fn start_of(block: &[u8], group: u16) -> u64 {
     (u64::from(group) * u64::from(block.le32(32)) + u64::from(block.le32(20))) << (10 + block.le32(24).min(6))
 }
@@ -53,7 +53,7 @@ fn blocks(block: &[u8]) -> u64 {
     high | u64::from(block.le32(4))
 }
 
-/// Result of the checksum, if there is one.
+/// Result of the checksum; `None` if the superblock has none.
 fn sum_of(block: &[u8]) -> Option<bool> {
     let has_sum = block.le32(100) & RO_COMPAT_CHECKSUM != 0;
     has_sum.then(|| crc32c(u32::MAX, block.get(..1020).unwrap_or_default()) == block.le32(1020))
@@ -87,7 +87,7 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
         .number("block_bytes", block_bytes)
         .number("inodes", block.le32(0));
     let found = ProbeMatch { before, ..found };
-    // A copy has the state of the day when it was made.
+    // A copy has the state at the time of its creation.
     if before > 0 {
         return Some(found.number("superblock_group", block.le16(90)).sum_is(false));
     }
@@ -97,8 +97,8 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     Some(found.sum_if_whole(sum_of(block)))
 }
 
-/// Bytes in front of a place where a superblock was found that belong to the filesystem: of a copy, whose group is stated, those of the groups
-/// before. The first superblock is damaged then.
+/// Number of bytes of the filesystem before a superblock that was found. For a copy, these are the groups before its own group; the first
+/// superblock is then damaged.
 fn before(view: &View<'_>, block: &[u8]) -> Option<u64> {
     let group = block.le16(90);
     if group == 0 {

@@ -276,7 +276,7 @@ fn hashes(view: &View<'_>, nodes: &[Node], image: &Node, (at, len): (u64, u64)) 
     checksum
 }
 
-/// The partitions of a device tree: those below a node that is compatible with `fixed-partitions`.
+/// Partitions of a device tree, which are below a node that is compatible with `fixed-partitions`.
 fn partitions(nodes: &[Node]) -> Vec<Partition> {
     let mut all = Vec::new();
     for parent in nodes.iter().filter(|node| node.text("compatible").as_deref() == Some("fixed-partitions")) {

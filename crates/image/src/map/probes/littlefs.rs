@@ -5,7 +5,7 @@ use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 use floatgate_media::crc;
 
-/// Place of the name that the first entry has: behind the revision and the tag.
+/// Offset of the name of the first entry, after the revision and the tag.
 const NAME_AT: usize = 8;
 
 pub(super) const PROBE: Probe =
@@ -14,22 +14,22 @@ pub(super) const PROBE: Probe =
 /// Tags: type of 11 bits, id of 10 bits, length of 10 bits.
 const INLINE_STRUCT: u32 = 0x201;
 const CRC: u32 = 0x500;
-/// Bits of the type that do not belong to it: the next erased state.
+/// Bit of the type field that is not part of the type: the state of the next erased commit.
 const CRC_STATE: u32 = 1;
 /// Length of an entry that was deleted.
 const DELETED: u32 = 0x3FF;
 
-/// Bytes of a block that are looked at.
+/// Maximum number of bytes of a block that are examined.
 const MAX_BLOCK: u64 = 64 << 10;
 
-/// Types of tags that lead to other pairs of blocks: a directory, the next pair of any kind.
+/// Types of tags that refer to other pairs of blocks: a directory, and the next pair of any kind.
 const DIRECTORY_STRUCT: u32 = 0x200;
 const TAILS: std::ops::RangeInclusive<u32> = 0x600..=0x601;
 
 /// Number of no block.
 const NO_BLOCK: u32 = u32::MAX;
 
-/// The commits of a block.
+/// Results of the commits of a block.
 struct Commit {
     /// Contents of the superblock.
     contents: Vec<u8>,
@@ -57,15 +57,15 @@ fn probe(view: &View<'_>) -> Option<ProbeMatch> {
     )
 }
 
-/// True where the bytes in front are erased, as a power cut leaves the first block.
+/// True if the bytes before an offset are erased, as a power cut may leave the first block.
 fn is_erased(view: &View<'_>, before: u64) -> bool {
     let bytes = view.widened(before).zip(usize::try_from(before).ok());
     let bytes = bytes.and_then(|(wider, len)| wider.bytes(0, len));
     bytes.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0xFF))
 }
 
-/// True for the second block of the pair with the superblock, where the first one is damaged or erased. Other pairs are where they are only when the
-/// first block is counted, or the filesystem would not end in the dump without it.
+/// True for the second block of the superblock's pair, if the first block is damaged or erased. This is the case if the positions of other pairs are
+/// right only with the first block included, or if the filesystem would otherwise extend beyond the dump.
 fn is_second(view: &View<'_>, block: u64, whole: u64, pairs: &[[u32; 2]]) -> bool {
     let Some(wider) = view.widened(block) else { return false };
     let has_superblock =
@@ -95,7 +95,7 @@ fn begins_commit(view: &View<'_>) -> bool {
     each_tag(view, |_, _| ()).is_some()
 }
 
-/// The commits of a block with the superblock.
+/// Reads the commits of a block with the superblock.
 fn commit(view: &View<'_>) -> Option<Commit> {
     let (mut contents, mut pairs) = (None, Vec::new());
     each_tag(view, |kind, data| {
@@ -109,7 +109,7 @@ fn commit(view: &View<'_>) -> Option<Commit> {
     Some(Commit { contents: contents?, pairs })
 }
 
-/// Gives the tags of the commits of a block to `each`; `None` if the CRC of the first commit is wrong.
+/// Passes the tags of a block's commits to `each`. Returns `None` if the CRC of the first commit is wrong.
 fn each_tag(view: &View<'_>, mut each: impl FnMut(u32, &[u8])) -> Option<()> {
     let bytes = view.bytes(0, usize::try_from(MAX_BLOCK.min(view.len())).ok()?)?;
     let (mut at, mut start, mut tag, mut found) = (4, 0, u32::MAX, None);
@@ -126,7 +126,7 @@ fn each_tag(view: &View<'_>, mut each: impl FnMut(u32, &[u8])) -> Option<()> {
                 break;
             }
             found = Some(());
-            // The next commit tells by this bit whether it was written.
+            // This bit shows whether the next commit was written.
             tag ^= (kind & CRC_STATE) << 31;
             start = at + 4 + len;
         } else {

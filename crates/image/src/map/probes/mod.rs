@@ -1,6 +1,7 @@
-//! The formats that a map knows, one file each.
+//! Formats that a map detects, one file for each.
 //!
-//! A probe gets the rest of the dump from a place on where its magic number stands, verifies what it can, and says how long the part is.
+//! A probe receives the range of the dump from a magic number of its format on. It verifies the format by its checksums and
+//! fields, and determines the length of the part.
 
 mod android;
 mod broadcom;
@@ -28,13 +29,13 @@ pub(crate) use spiffs::shape as spiffs_shape;
 use super::probe_match::ProbeMatch;
 use super::view::View;
 
-/// Recognition of the beginning of a format.
+/// Condition for the beginning of a format.
 pub(crate) enum Begins {
-    /// One of these numbers stands at byte `at` of the part, which begins at a multiple of `step`.
+    /// One of these magic numbers is at byte `at` of the part, and the part begins at a multiple of `step`.
     Magic {
         /// Byte of the part.
         at: usize,
-        /// Byte strings of which one stands there.
+        /// Possible magic numbers, as byte strings.
         magics: &'static [&'static [u8]],
         /// The part begins at multiples of this.
         step: u64,
@@ -48,13 +49,13 @@ pub(crate) enum Begins {
     },
 }
 
-/// A format: where it may begin, and what it is.
+/// A format: the condition for its beginning, and its probe.
 pub(crate) struct Probe {
     pub(crate) begins: Begins,
     pub(crate) probe: fn(&View<'_>) -> Option<ProbeMatch>,
 }
 
-/// All formats. Where two may begin at one place the first is tried first.
+/// All formats. If two of them may begin at the same offset, the first one in this list is tried first.
 pub(crate) const PROBES: &[&Probe] = &[
     &squashfs::PROBE,
     &uimage::PROBE,

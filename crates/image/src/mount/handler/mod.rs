@@ -90,7 +90,7 @@ impl Handler {
         self.listed(directory, inode)
     }
 
-    /// As [`attributes`](Self::attributes), for an inode in the list of a directory.
+    /// Attributes of an inode in a listing of its directory.
     ///
     /// # Errors
     /// Damage.
@@ -138,7 +138,7 @@ impl Handler {
     /// Renames a file, with the flags of `renameat2`.
     ///
     /// # Errors
-    /// As `renameat2`.
+    /// The errors of the system call `renameat2`.
     pub fn rename(&mut self, from: (u32, &[u8]), to: (u32, &[u8]), flags: u32) -> Answer<()> {
         let how = match flags {
             0 => Rename::Replace,

@@ -1,4 +1,4 @@
-//! Properties of a device: those of a card of the catalogue. `probed` has those of a probe.
+//! Properties of a device, from the catalogue; `probed` reads those from a probe.
 
 use super::super::existing::Existing;
 use super::super::mkfs::PartitionShape;
@@ -16,20 +16,20 @@ pub struct Evidence {
     pub confidence: f64,
     /// Other values and their probabilities.
     pub alternatives: Vec<(u64, f64)>,
-    /// Origin of the value, in words.
+    /// Text about the origin of the value.
     pub reason: String,
 }
 
 /// Properties of a device on which advice depends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceFacts {
-    /// Name or path.
+    /// Name or path of the device.
     pub target: String,
     /// Description in one line.
     pub title: String,
     /// Real size in bytes.
     pub capacity_bytes: u64,
-    /// Size that the device states in bytes, where it is another one.
+    /// Size that the device reports in bytes, if it differs from the real size.
     pub claimed_bytes: Option<u64>,
     /// Size of an allocation unit in bytes.
     pub au_bytes: Evidence,
@@ -37,42 +37,42 @@ pub struct DeviceFacts {
     pub phase_bytes: u64,
     /// Size of a page in bytes.
     pub page_bytes: Evidence,
-    /// Number of allocation units that can be open; 0 of a card without such a limit.
+    /// Number of allocation units that can be open; 0 for a card without such a limit.
     pub open_aus: Evidence,
-    /// True when anything shows what card it is: allocation unit, open units, or reads as fast as those of a card.
+    /// True if measured properties identify the kind of card: allocation unit, open units, or plausible read speeds.
     pub is_card_visible: bool,
-    /// Speeds in order, MB/s: reads and writes.
+    /// Speeds of sequential reads and writes, MB/s.
     pub mb_s: [Option<f64>; 2],
     /// Partitions with their first bytes, and findings about them.
     pub partitions: Vec<Partition>,
-    /// Findings about table and FATs, a sentence each.
+    /// Findings about the partition table and the FATs, one sentence each.
     pub findings: Vec<String>,
-    /// Reason for which nothing should be stored on it: contents change, or its life is over.
+    /// Reason why nothing should be stored on the device: its contents change, or its life is over.
     pub unsafe_because: Option<String>,
-    /// True when contents change: `unsafe_because` says how.
+    /// True if contents change; `unsafe_because` describes how.
     pub is_untrue: bool,
-    /// Life used that the card states, at most, %.
+    /// Upper limit of the used life that the card reports, %.
     pub life_used_percent: Option<Evidence>,
-    /// True when nothing but the device says how large it is: reads do not show a fake.
+    /// True if the size is known only from the device's own report, because reads cannot detect a fake.
     pub is_size_unproven: bool,
 }
 
 /// A partition of the device.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Partition {
-    /// Number as Linux counts; 0 for the device itself.
+    /// Number of the partition in Linux; 0 for the whole device.
     pub number: u64,
     /// Position in bytes.
     pub start_bytes: u64,
     /// Length in bytes.
     pub bytes: u64,
-    /// Filesystem that is on it, but FAT.
+    /// Existing filesystem, except FAT.
     #[serde(skip)]
     pub existing: Option<Existing>,
 }
 
 impl Partition {
-    /// Name in messages.
+    /// Name of the partition in messages.
     pub(super) fn name(&self) -> String {
         match self.number {
             0 => "the device".to_owned(),
@@ -81,12 +81,12 @@ impl Partition {
     }
 }
 
-/// Confidence of a size that only the device states.
+/// Confidence of a size that is known only from the device's own report.
 pub(super) const UNPROVEN: f64 = 0.5;
-/// Confidence of a number that is only usual.
+/// Confidence of a usual number that was not measured.
 pub(super) const ASSUMED: f64 = 0.3;
 impl DeviceFacts {
-    /// A card of the catalogue.
+    /// Properties of a card in the catalogue.
     pub fn of_card(name: &str, card: &LoadedCard) -> Self {
         let spec = &card.spec;
         let sourced = |value: u64, key: &str| {
@@ -126,8 +126,8 @@ impl DeviceFacts {
         fake.or_else(|| self.unsafe_because.clone())
     }
 
-    /// Reason for which the device does not keep what is written: it is smaller than it says, or changes contents. A device that is only worn
-    /// keeps it.
+    /// Reason why written data is lost: the device is smaller than reported, or changes its contents. A device that is only worn loses no
+    /// data.
     pub(crate) fn loses_data(&self) -> Option<String> {
         let is_smaller = self.claimed_bytes.is_some_and(|claimed| claimed > self.capacity_bytes);
         if is_smaller || self.is_untrue { self.untrusted_reason() } else { None }
@@ -138,7 +138,7 @@ impl DeviceFacts {
         self.place().1.bytes
     }
 
-    /// Where a partition for `fs` goes: the first border from 1 MiB on, up to the last border.
+    /// Start and shape of a partition: from the first border at or after 1 MiB to the last border.
     pub(super) fn place(&self) -> (u64, PartitionShape) {
         let au = self.au_bytes.value;
         let first =
@@ -150,7 +150,7 @@ impl DeviceFacts {
     }
 }
 
-/// First byte that is free for partitions: 1 MiB, as fdisk has it.
+/// First byte that is available for partitions: 1 MiB, as in fdisk.
 pub(super) const FIRST_MIN: u64 = 1 << 20;
 
 /// Reason not to trust a card of the catalogue.
@@ -169,7 +169,7 @@ fn unsound(card: &LoadedCard) -> Option<String> {
     }
 }
 
-/// Damage of a loss of power in words.
+/// Text about the damage by a power loss.
 fn loss_words(loss: &LossSpec) -> String {
     let damage = [
         (loss.ignores_flush, "loses data that it has confirmed as flushed"),

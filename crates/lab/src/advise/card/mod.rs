@@ -1,8 +1,7 @@
-//! Advice on a card or block device, known from the catalogue or from the answers of a probe.
+//! Advice on a card or block device, whose properties are known from the catalogue or from a probe.
 //!
-//! The choice of the filesystem comes from replays of the shipped traces ([`crate::card::compare`]). They run
-//! on a card of the catalogue, or on the one that is most like what was probed, with the sizes that were
-//! found.
+//! The filesystem is chosen by replays of the included traces ([`crate::card::compare`]). They run on the card of the
+//! catalogue, or on the card that is most similar to the probed device, with the measured sizes.
 
 pub(super) mod facts;
 mod points;
@@ -26,28 +25,28 @@ use floatgate_config::Library;
 use points::{existing_point, filesystem_point, partition_point, recipe_point, size_point, trust_point};
 use wear::{life_point, lives, no_speed_point, speed_point};
 
-/// Bytes written to a card in a day where nothing else is said.
+/// Default number of bytes written to a card per day.
 pub const BYTES_PER_DAY: u64 = 1 << 30;
 
 /// Options of advice on a card or block device.
 #[derive(Clone, Debug)]
 pub struct AdviceOptions {
-    /// Traces of the filesystems and workloads that come into question.
+    /// Traces of the filesystems and workloads to compare.
     pub traces: Vec<ShippedTrace>,
-    /// Demands that the filesystem must meet.
+    /// Requirements on the filesystem.
     pub needs: Vec<Need>,
     /// State of the card before the traces.
     pub state: CardState,
-    /// Bytes that are written in a day, for the life in years.
+    /// Number of bytes written per day, for the life in years.
     pub write_bytes_per_day: u64,
     /// Seed of the card's bad blocks and errors.
     pub seed: u64,
 }
 
-/// Advice on a device; `card` is the one that it is known to be, or none. `progress` hears how far the replays are.
+/// Advice on a device. `card` is its card in the catalogue, if known. `progress` receives the progress of the replays.
 ///
 /// # Errors
-/// It is too small for a partition; no card of the catalogue is like it.
+/// A device that is too small for a partition, or that resembles no card of the catalogue.
 pub fn advise(
     library: &Library,
     known: &DeviceFacts,
@@ -91,7 +90,7 @@ pub fn advise(
     points.push(filesystem_point(&matrix, fs, &likeness, &wanted.needs, &unfit));
     points.push(recipe_point(known, &recipe(fs, &place), fs, &wanted.needs));
     points.extend(existing_point(known, &place));
-    // What the device states counts, whatever else is visible.
+    // The value that the device reports has priority over other evidence.
     let has_life = known.is_card_visible || known.life_used_percent.is_some();
     let lives = match known.loses_data() {
         None if has_life => lives(&model, fs, wanted)?,
@@ -117,7 +116,7 @@ pub fn advise(
     })
 }
 
-/// The card, made large enough for the traces: their times do not depend on the size otherwise.
+/// Returns the card, enlarged if necessary for the traces. Apart from that, their times do not depend on the size.
 pub(crate) fn at_least_the_traces(mut card: LoadedCard) -> LoadedCard {
     let least = capacity_bytes_min(card.spec.au_bytes);
     if card.spec.capacity_bytes < least {
@@ -151,7 +150,7 @@ pub(crate) fn enlarged(
     )))
 }
 
-/// The filesystem that is fastest over all workloads, of those that meet all demands. `unfit` returns the reason against a filesystem.
+/// Fastest filesystem over all workloads among those that meet all requirements. `unfit` returns the reason against a filesystem.
 fn best(matrix: &Matrix, unfit: &dyn Fn(BlockFs) -> Option<&'static str>) -> Result<BlockFs, Error> {
     let ranked: Vec<BlockFs> = matrix
         .cards
@@ -177,7 +176,7 @@ fn best(matrix: &Matrix, unfit: &dyn Fn(BlockFs) -> Option<&'static str>) -> Res
     })
 }
 
-/// The reason against a filesystem: the first demand that it does not meet, or a partition that is too small for it.
+/// Reason against a filesystem: the first requirement that it does not meet, or a partition that is too small for it.
 fn unmet(fs: BlockFs, needs: &[Need], place: &PartitionShape) -> Option<&'static str> {
     needs.iter().find_map(|need| need.unmet_by(fs)).or_else(|| too_small_for(fs, place))
 }
@@ -189,7 +188,7 @@ mod tests {
     use crate::card::shipped::traces;
     use serde_json::{Value, json};
 
-    /// Advice from some traces on an empty card, without demands on the filesystem.
+    /// Options for some traces on an empty card, without requirements on the filesystem.
     pub(super) fn without_needs(traces: impl Iterator<Item = ShippedTrace>) -> AdviceOptions {
         AdviceOptions {
             traces: traces.collect(),
@@ -338,7 +337,8 @@ mod tests {
         );
     }
 
-    /// A partition of fdisk's time, which begins at sector 63, on allocation units that are measured, stated or only usual.
+    /// A partition of old fdisk versions, which begins at sector 63, does not fit measured, reported or assumed allocation
+    /// units.
     #[test]
     fn a_partition_beside_the_borders_does_not_fit() {
         let known = |au: Value, start: u64, findings: Value| {
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(advice(&known(json!(4 << 20), 63 * 512, told.clone())), told[0].as_str().unwrap());
     }
 
-    /// Reads of 3 GB/s come from memory, and nothing tells which card is below them.
+    /// Reads at 3 GB/s come from memory, so the card behind them is unknown.
     #[test]
     fn no_speed_is_expected_of_what_shows_no_card() {
         let of = |mb_s: f64, au: Value| {
@@ -412,7 +412,7 @@ mod tests {
         assert!(Need::ALL.into_iter().all(|need| Need::named(need.name()) == Some(need)));
     }
 
-    /// A fake gets no life; a card that is about to die gets its short one.
+    /// No life is stated for a fake. A card that is about to die gets its short life.
     #[test]
     fn a_fake_gets_no_life() {
         let library = Library::built_in();

@@ -1,4 +1,4 @@
-//! Points on trust, size, partition, filesystem, mkfs and mount, and on what a device holds already.
+//! Advice on trust, size, partition, filesystem, mkfs and mount options, and existing filesystems.
 
 use super::super::mkfs::{BlockFs, Need, PartitionShape, Recipe};
 use super::super::{Point, size};
@@ -9,7 +9,7 @@ use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Command, CommandOption};
 use std::path::Path;
 
-/// A card that changes what it stores, or is about to die.
+/// Advice on a card that changes its contents or is about to die.
 pub(super) fn trust_point(known: &DeviceFacts) -> Option<Point> {
     let reason = known.unsafe_because.as_ref()?;
     Some(
@@ -18,7 +18,7 @@ pub(super) fn trust_point(known: &DeviceFacts) -> Option<Point> {
     )
 }
 
-/// A card that is smaller than it says.
+/// Advice on a card that is smaller than it reports.
 pub(super) fn size_point(known: &DeviceFacts) -> Option<Point> {
     let claimed = known.claimed_bytes.filter(|claimed| *claimed > known.capacity_bytes)?;
     let advice =
@@ -31,8 +31,8 @@ fn sure(evidence: &Evidence) -> String {
     format!("{:.0} % sure{reason}", evidence.confidence * 100.0)
 }
 
-/// Device that commands name: the target if it is one. For an image file it is a name that no device has, so that a pasted command
-/// overwrites nothing; for a card of the catalogue it is the usual name of an SD card.
+/// Device name in commands. It is the target if this is a device. For an image file it is a name that no device has, so that a
+/// pasted command overwrites nothing. For a card of the catalogue it is the usual name of an SD card.
 fn device(known: &DeviceFacts) -> &str {
     let is_description = known.target.ends_with(".toml") || known.target.ends_with(".json");
     if known.target.starts_with("/dev/") {
@@ -44,7 +44,7 @@ fn device(known: &DeviceFacts) -> &str {
     }
 }
 
-/// Node of a partition: Linux puts a `p` between a name that ends with a digit and the number.
+/// Device node of a partition. Linux inserts a `p` before the number if the device name ends with a digit.
 fn node(device: &str, number: u64) -> String {
     match number {
         0 => device.to_owned(),
@@ -56,7 +56,7 @@ fn node(device: &str, number: u64) -> String {
 const SECTOR: u64 = 512;
 /// Blocks of ext4, F2FS and NILFS2, and pages of the page cache, in bytes.
 const BLOCK: u64 = 4096;
-/// Most sectors that an MBR counts.
+/// Maximum number of sectors in an MBR.
 const MBR_SECTORS_MAX: u64 = u32::MAX as u64;
 
 pub(super) fn partition_point(known: &DeviceFacts, fs: BlockFs, start: u64, place: &PartitionShape) -> Point {
@@ -151,7 +151,7 @@ pub(super) fn cells(matrix: &Matrix, fs: BlockFs) -> impl Iterator<Item = &Cell>
     matrix.cells.iter().filter(move |cell| cell.filesystem == fs.name())
 }
 
-/// Workloads under which another filesystem is faster by more than 5 %, of those against which there is no reason.
+/// Workloads under which another suitable filesystem is faster by more than 5 %, with this filesystem.
 fn winners(
     matrix: &Matrix,
     fs: BlockFs,
@@ -196,8 +196,8 @@ pub(super) fn recipe_point(known: &DeviceFacts, recipe: &Recipe, fs: BlockFs, ne
     point
 }
 
-/// A finding about a partition that begins beside the borders of the allocation unit that is advised on; none where the probe has judged its place, which
-/// knows where the data of a FAT are.
+/// Finding about a partition that does not begin at a border of an allocation unit. `None` if the probe has already reported on its position, because
+/// the probe knows the position of a FAT's data.
 fn misplaced(known: &DeviceFacts, partition: &Partition) -> Option<String> {
     let (name, au, start) = (partition.name(), &known.au_bytes, partition.start_bytes);
     let is_judged = |finding: &String| {
@@ -222,7 +222,7 @@ fn misplaced(known: &DeviceFacts, partition: &Partition) -> Option<String> {
     ))
 }
 
-/// Filesystems that are there, judged.
+/// Advice on the existing filesystems.
 pub(super) fn existing_point(known: &DeviceFacts, place: &PartitionShape) -> Option<Point> {
     if known.partitions.is_empty() {
         return None;

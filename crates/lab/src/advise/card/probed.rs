@@ -1,4 +1,4 @@
-//! The JSON of a probe.
+//! Parser of a probe's JSON.
 
 use super::facts::{ASSUMED, DeviceFacts, Evidence, Partition, UNPROVEN};
 use crate::Error;
@@ -7,29 +7,31 @@ use floatgate_mtd::advice::{Command, CommandOption};
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
-/// Sizes of allocation units where nothing is known, in bytes: up to 32 GiB (SDHC) and above (SDXC).
+/// Assumed sizes of allocation units in bytes, if nothing is known: for cards up to 32 GiB (SDHC), and for larger ones
+/// (SDXC).
 const USUAL_AU: [u64; 2] = [4 << 20, 16 << 20];
-/// Largest card whose allocation units are of the first size, in bytes.
+/// Maximum capacity of a card with the first size, in bytes.
 const SDHC_MAX: u64 = 32 << 30;
-/// Page and open allocation units where nothing is known.
+/// Assumed page size and number of open allocation units, if nothing is known.
 const USUAL_PAGE: u64 = 16 << 10;
 const USUAL_OPEN_AUS: u64 = 5;
-/// Allocation units, pages and numbers of open units that are believed. A phase is below its allocation unit.
+/// Accepted ranges of allocation units, pages and numbers of open units. A phase must be less than its allocation unit.
 pub(super) const AUS: RangeInclusive<u64> = 4096..=1 << 30;
 const PAGES: RangeInclusive<u64> = 512..=4 << 20;
 const OPEN_AUS: RangeInclusive<u64> = 0..=1024;
 const PHASES: RangeInclusive<u64> = 0..=1 << 30;
 const PERCENT: RangeInclusive<u64> = 0..=100;
-/// Speeds that are believed, MB/s.
+/// Accepted range of speeds, MB/s.
 const SPEEDS: RangeInclusive<f64> = 0.001..=100_000.0;
-/// Fastest reads of a card, MB/s: the bus of eMMC in HS400 (JESD84-B51), UHS-II of SD has 312. What is faster is another device or a cache.
+/// Maximum read speed of a card, MB/s: the bus of eMMC in HS400 (JESD84-B51); UHS-II has 312. Faster reads come from another kind of device
+/// or from a cache.
 const CARD_MB_S_MAX: f64 = 400.0;
 
 impl DeviceFacts {
-    /// A device from the JSON of `floatgate probe`.
+    /// Reads the properties of a device from the JSON of `floatgate probe`.
     ///
     /// # Errors
-    /// It has no answers, or no size, or a number that no card has.
+    /// JSON without answers or size, or with an impossible number.
     pub fn of_probe(target: &str, json: &str) -> Result<Self, Error> {
         let no = |what: &str| {
             Error::request(
@@ -51,7 +53,7 @@ impl DeviceFacts {
             measured => measured,
         };
         let found_open = count("open_aus_linear", &answers.open_aus_linear, &OPEN_AUS)?;
-        // A probe that found none had each write close its unit: not a card without a limit.
+        // If a probe found no open unit, each write closed its unit; such a card is not a card without a limit.
         let found_open = found_open.map(|open| Evidence { value: open.value.max(1), ..open });
         let mb_s = [
             answers.read_speed.speed(target, "read_speed")?,
@@ -121,7 +123,7 @@ pub(super) struct Layout {
 }
 
 impl Probed {
-    /// The allocation unit that the card states in its SD status.
+    /// Allocation unit in the card's SD status register.
     pub(super) fn au_of_registers(&self, target: &str) -> Result<Option<Evidence>, Error> {
         let Some(value) = self.registers.status.as_ref().and_then(|status| status.au_bytes) else {
             return Ok(None);
@@ -148,13 +150,13 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Reason not to trust a card whose contents a probe found to change.
+    /// Reason not to trust a card whose contents changed during the probe.
     pub(super) fn untrue(&self) -> Option<String> {
         let kind = self.fake.value.as_deref()?;
         ["unstable", "corrupt"].contains(&kind).then(|| self.fake.reason.clone())
     }
 
-    /// Reason not to trust a card that states that its life or its spare blocks are about to be used up.
+    /// Reason not to trust a card whose registers report that its life or its spare blocks are nearly used up.
     pub(super) fn worn_out(&self) -> Option<String> {
         let of_blocks = self.spare_blocks.value.as_deref().filter(|state| *state == "urgent");
         let of_life = self.life_used.value.filter(|percent| *percent == 100);
@@ -162,7 +164,7 @@ impl Answers {
     }
 }
 
-/// An answer, without value where the probe did not find one.
+/// An answer; its value is missing if the probe did not find one.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Answer<T> {

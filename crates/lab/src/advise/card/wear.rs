@@ -1,4 +1,4 @@
-//! Points on speed and life.
+//! Advice on speed and life.
 
 use super::super::mkfs::BlockFs;
 use super::super::{Point, size};
@@ -17,7 +17,7 @@ use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Command, CommandOption};
 use rayon::prelude::*;
 
-/// Point on speed for a device that shows no sign of a card: no model would be better than another.
+/// Advice on the speed of a device without any sign of a card, for which no model is better than another.
 pub(super) fn no_speed_point(known: &DeviceFacts) -> Point {
     let point = Point::new(
         "speed",
@@ -36,7 +36,8 @@ fn measured_speeds(mut point: Point, known: &DeviceFacts) -> Point {
     point
 }
 
-/// Least relative difference between the speeds in the long run and of one run of a trace for which both are printed.
+/// Minimum relative difference between the long-term speed and the speed of one run of a trace at which both are
+/// printed.
 const BURST: f64 = 0.05;
 
 pub(super) fn speed_point(
@@ -83,18 +84,18 @@ pub(super) fn speed_point(
     })
 }
 
-/// Blocks of a card of this capacity, spare ones included.
+/// Number of blocks of a card with this capacity, including spare blocks.
 pub(crate) fn flash_blocks(spec: &CardSpec, capacity_bytes: u64) -> u64 {
     capacity_bytes / spec.au_bytes.max(1) + u64::from(spec.spare_blocks)
 }
 
-/// Bytes that can be written to a new card before all blocks have their rated cycles.
+/// Number of bytes that can be written to a new card until all blocks have reached their rated cycles.
 fn life_bytes(spec: &CardSpec, capacity_bytes: u64, amplification: f64) -> f64 {
     let flash = flash_blocks(spec, capacity_bytes) as f64 * spec.au_bytes as f64;
     flash * f64::from(spec.wear.endurance_cycles) / amplification
 }
 
-/// Bytes that can be written in a life, and years.
+/// Advice on the life: bytes that can be written, and years.
 pub(super) fn life_point(
     known: &DeviceFacts,
     (fs, lives): (BlockFs, &[CardLife]),
@@ -108,7 +109,8 @@ pub(super) fn life_point(
     let used = known.life_used_percent.as_ref();
     let left = used.map_or(1.0, |used| (100 - used.value.min(100)) as f64 / 100.0);
     let has_area = spec.enhanced.bytes > 0;
-    // Blocks of an enhanced area do not share their wear with the others, and the trace decides which of them it writes.
+    // Blocks of an enhanced area do not share their wear with other blocks, and the trace determines which blocks it
+    // writes.
     let new_bytes = match has_area {
         true => geometric_mean(lives.iter().map(|life| life.rated_bytes)),
         false => life_bytes(spec, known.capacity_bytes, amplification),
@@ -165,7 +167,7 @@ pub(super) fn life_point(
     })
 }
 
-/// Blocks that a workload wears out first, beside an enhanced area or in it.
+/// Text about the blocks that a workload wears out first: inside or outside of an enhanced area.
 fn first_worn(life: &CardLife) -> String {
     let place = if life.is_enhanced { "of" } else { "outside" };
     format!(
@@ -177,10 +179,11 @@ fn first_worn(life: &CardLife) -> String {
     )
 }
 
-/// Most requests of the run from which the wear of a workload follows.
+/// Maximum number of requests in the run from which the wear of a workload is computed.
 const WEAR_REQUESTS_MAX: usize = 1 << 18;
 
-/// Lives of the card when each workload of a filesystem goes on for long. The card is as small as the traces allow, with its share of spare blocks.
+/// Lives of the card under each workload of a filesystem in the long term. The simulated card is as small as the traces allow, with the same share
+/// of spare blocks.
 pub(super) fn lives(model: &LoadedCard, fs: BlockFs, wanted: &AdviceOptions) -> Result<Vec<CardLife>, Error> {
     let card = as_small_as_the_traces(model);
     let traces: Vec<ShippedTrace> =
@@ -198,7 +201,7 @@ pub(super) fn lives(model: &LoadedCard, fs: BlockFs, wanted: &AdviceOptions) -> 
     traces.par_iter().map(of_trace).collect()
 }
 
-/// Erased bytes of flash for each byte that the host writes: the geometric mean over the workloads.
+/// Number of erased bytes of flash per byte that the host writes: geometric mean over the workloads.
 fn steady_amplification(lives: &[CardLife]) -> f64 {
     geometric_mean(lives.iter().map(|life| life.erased_per_written.max(0.01)))
 }
@@ -208,8 +211,8 @@ fn geometric_mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     libm::exp(values.map(libm::log).sum::<f64>() / count)
 }
 
-/// The card at the size that the traces need, with the share of spare blocks that it has. A card with an enhanced area keeps its size: the
-/// area has a part of the traces' sectors, and blocks that they do not share with the rest.
+/// Returns the card with the size that the traces need, and with the same share of spare blocks. A card with an enhanced area keeps its
+/// size, because the area has its own blocks for a part of the sectors.
 fn as_small_as_the_traces(model: &LoadedCard) -> LoadedCard {
     let mut card = at_least_the_traces(model.clone());
     let spec = &mut card.spec;
@@ -252,7 +255,7 @@ mod tests {
         as_small_as_the_traces(&small).spec.check().unwrap();
     }
 
-    /// Blocks of the enhanced area that wear out first end the life, as in `life`.
+    /// The life ends when the first blocks wear out, here those of the enhanced area, as in `life`.
     #[test]
     fn a_life_is_that_of_the_blocks_which_wear_out_first() {
         let chosen = crate::card::shipped::traces().into_iter().filter(|t| t.name() == "f2fs-create");

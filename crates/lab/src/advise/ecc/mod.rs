@@ -1,7 +1,7 @@
-//! Which code a chip needs: how often pages have errors, and how often a code gives up on them, against cycles, retention and reads.
+//! Advice on the ECC of a chip: frequency of pages with errors and of uncorrectable pages, by cycles, retention and reads.
 //!
-//! The bit error rates are those of the chip's error model ([`ErrorSpec`]): measured where the part says so, else what its data sheet
-//! promises. A page is lost when any of its codewords holds more wrong bits than the code corrects.
+//! The bit error rates are those of the chip's error model ([`ErrorSpec`]): measured rates if the part has them, otherwise rates
+//! derived from the data sheet. A page is lost if any of its codewords has more wrong bits than the code corrects.
 
 mod picture;
 mod table;
@@ -19,50 +19,50 @@ use floatgate_mtd::advice::Command;
 use floatgate_sim::error::Error;
 use serde::Serialize;
 
-/// Use of a chip: years, temperature and reads before the data are read.
+/// Use of a chip: time, temperature and number of reads between program and read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Use {
-    /// Years between program and read.
+    /// Time between program and read, years.
     pub years: f64,
-    /// Temperature meanwhile, in degrees Celsius.
+    /// Temperature during this time, in degrees Celsius.
     pub temperature_c: f64,
-    /// Reads of the block meanwhile.
+    /// Number of reads of the block during this time.
     pub reads: f64,
     /// Acceptable uncorrectable bit error rate (UBER): uncorrectable codewords per bit read (JESD218: 1e-15 for a client).
     pub uber: f64,
 }
 
 impl Default for Use {
-    /// Use that JESD218 demands of a client drive: a year, powered off.
+    /// Use that JESD218 requires of a client drive: one year without power.
     fn default() -> Self {
         Self { years: 1.0, temperature_c: 40.0, reads: 1e4, uber: 1e-15 }
     }
 }
 
-/// A chip as this module needs it.
+/// Properties of a chip on which the ECC depends.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Chip {
-    /// Maker and name.
+    /// Maker and name of the chip.
     pub chip: String,
     /// Title of the chip.
     pub title: String,
-    /// Data bytes of a page.
+    /// Number of data bytes per page.
     pub page_bytes: u32,
-    /// OOB bytes of a page.
+    /// Number of OOB bytes per page.
     pub oob_bytes: u32,
-    /// Pages of a block.
+    /// Number of pages per block.
     pub pages_per_block: u32,
-    /// Bits a cell holds.
+    /// Number of bits per cell.
     pub bits_per_cell: u8,
-    /// Rated cycles.
+    /// Rated program/erase cycles.
     pub endurance_cycles: u64,
-    /// Bits that it asks to correct...
+    /// Number of bits per step that must be corrected.
     pub strength: u32,
-    /// Bytes of a step.
+    /// Size of a step, bytes.
     pub step_bytes: u32,
-    /// It corrects by itself.
+    /// True if the chip itself corrects errors.
     pub on_die: bool,
-    /// True when the bit error rates were measured; otherwise they follow from the promises of the data sheet.
+    /// True if the bit error rates were measured; false if they are derived from the data sheet.
     pub measured: bool,
     /// Sources of the measured bit error rates, with their confidence.
     pub sources: Vec<ErrorSource>,
@@ -79,22 +79,22 @@ pub struct ErrorSource {
     pub confidence: f64,
 }
 
-/// One code on this chip.
+/// Results for one code on this chip.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// Name of the code: `bch8/512`, or `on-die 8/512`.
     pub code: String,
-    /// ECC bytes of a page; none that count for a code in the chip.
+    /// Number of ECC bytes per page; 0 for a code in the chip.
     pub ecc_bytes: u32,
-    /// True when they fit into the OOB beside the bad block marker.
+    /// True if they fit into the OOB together with the bad block marker.
     pub fits: bool,
-    /// Bit error rate up to which the limit is kept.
+    /// Maximum bit error rate within the limit.
     pub tolerated_rber: f64,
-    /// Cycles up to which the limit is kept in this use.
+    /// Maximum number of cycles within the limit in this use.
     pub cycles: u64,
     /// Pages lost per page read, at rated cycles in this use.
     pub lost_pages: f64,
-    /// True when rated cycles are reached.
+    /// True if the rated cycles are within the limit.
     pub enough: bool,
 }
 
@@ -107,15 +107,15 @@ pub struct Advice {
     /// Use of the chip.
     #[serde(rename = "use")]
     pub use_: Use,
-    /// The weakest code that fits and is enough.
+    /// The weakest sufficient code that fits.
     pub needs: Option<String>,
     /// Verdicts on all codes, weakest first.
     pub codes: Vec<Verdict>,
-    /// Rates against cycles, years and reads.
+    /// Rates by cycles, years and reads.
     pub series: Vec<Series>,
 }
 
-/// Codes on offer: what Linux's software engines and common controllers have.
+/// Evaluated codes: those of Linux's software engines and of common controllers.
 const USUAL: [Code; 8] = [
     Code::Hamming { step_bytes: 512 },
     Code::Bch { strength: 4, step_bytes: 512 },
@@ -137,10 +137,10 @@ struct Choice {
     hidden: bool,
 }
 
-/// Name of no code.
+/// Name that means no code.
 pub(crate) const NO_ECC: &str = "no ECC";
 
-/// Bytes in which errors are counted where there is no code.
+/// Number of bytes over which errors are counted without a code.
 const STEP_WITHOUT_ECC: u32 = 512;
 
 impl Choice {
@@ -154,7 +154,7 @@ impl Choice {
         Self { name: code.to_string(), strength, step_bytes, ecc_bytes, hidden: false }
     }
 
-    /// Makers do not state which code a chip has; it cannot do with fewer check bits than a BCH code.
+    /// On-die engine of a chip. Makers do not state its code, but it cannot have fewer check bits than a BCH code.
     fn on_die(strength: u32, step_bytes: u32) -> Self {
         let ecc_bytes = floatgate_ecc::bch_bytes(step_bytes, strength);
         Self {
@@ -190,7 +190,7 @@ impl Choice {
     }
 }
 
-/// The probability that any of `n` things happens, each with probability `p`.
+/// Probability that at least one of `n` independent events with probability `p` happens.
 fn any_of(p: f64, n: u32) -> f64 {
     -libm::expm1(f64::from(n) * libm::log1p(-p.clamp(0.0, 1.0 - f64::EPSILON)))
 }
@@ -199,7 +199,7 @@ impl Chip {
     /// A NAND by its part's name or file, overridden by `sets` (`chip.endurance_cycles=3000`).
     ///
     /// # Errors
-    /// Names and values that are wrong; a NOR, which needs no ECC.
+    /// Wrong names and values, or a NOR, which needs no ECC.
     pub fn named(library: &Library, name: &str, sets: &[Override]) -> Result<Self, Error> {
         let setup = library.setup_of_chip(name)?;
         let config = library.resolve(&setup, sets)?;
@@ -207,7 +207,7 @@ impl Chip {
         Self::of_config(&config)
     }
 
-    /// Origin of the bit error rates, in a few words that follow "bit errors".
+    /// Text about the origin of the bit error rates, to follow the words "bit errors".
     #[must_use]
     pub fn origin_of_errors(&self) -> &'static str {
         match self.measured {
@@ -220,7 +220,7 @@ impl Chip {
     /// The NAND of a setup.
     ///
     /// # Errors
-    /// Values that are wrong; a NOR, which needs no ECC.
+    /// Wrong values, or a NOR, which needs no ECC.
     pub fn of_config(config: &Config) -> Result<Self, Error> {
         let errors = config.extract_or_default::<Option<ErrorSpec>>("chip.errors")?;
         let part = config.part();
@@ -282,7 +282,7 @@ fn wrong(config: &Config, key: &str, why: &str) -> ConfigError {
     config.wrong(&format!("chip.{key}"), why)
 }
 
-/// Codes that `chip` needs in a use; `also` are codes to look at beside the usual ones.
+/// Advice on the code that `chip` needs in a use. `also` are codes that are evaluated in addition to the usual ones.
 pub fn advise(chip: Chip, use_: Use, also: &[Code]) -> Advice {
     let mut options: Vec<Choice> = also.iter().copied().map(Choice::of).collect();
     if also.is_empty() {
@@ -303,10 +303,11 @@ pub fn advise(chip: Chip, use_: Use, also: &[Code]) -> Advice {
     Advice { chip, use_, needs, codes, series }
 }
 
-/// Verdict on the ECC that a setup has: the code that it states, the chip's own, or as strong a one as its driver has chosen. None without ECC.
+/// Verdict on the ECC of a setup: its stated code, the chip's own code, or a code with the strength that its driver has chosen. `None` without
+/// ECC.
 ///
 /// # Errors
-/// Values that are wrong; a NOR, which needs no ECC.
+/// Wrong values, or a NOR, which needs no ECC.
 pub(crate) fn own_verdict(config: &Config, geometry: &Geometry, use_: Use) -> Result<Verdict, Error> {
     let chip = Chip::of_config(config)?;
     let stated = config.extract::<String>("ecc.code").ok().and_then(|code| code.parse::<Code>().ok());
@@ -340,9 +341,9 @@ fn verdict(option: &Choice, chip: &Chip, use_: &Use) -> Verdict {
     }
 }
 
-/// The most cycles at which a bit error rate is not exceeded.
+/// Maximum number of cycles at which a bit error rate is not exceeded.
 fn cycles_up_to(chip: &Chip, use_: &Use, rate: f64) -> u64 {
-    // No NAND has lived as long as 1e10 cycles.
+    // No NAND reaches 1e10 cycles.
     let (mut low, mut high) = (0_u64, 10_000_000_000_u64);
     while low < high {
         let middle = low + (high - low).div_ceil(2);
@@ -361,7 +362,8 @@ mod tests {
 
     #[test]
     fn a_chip_needs_at_most_what_its_data_sheet_asks_for() {
-        // A year at 40 C is easier than the promise at 55 C, so the code asked for does, and half of it does not.
+        // One year at 40 C is easier than the promise at 55 C, so the required code is sufficient; half of its strength
+        // is not.
         for (name, asks) in
             [("mt29f8g08maawc", "bch4/512"), ("mx30lf2g18ac", "bch4/512"), ("mt29f32g08qaa", "bch8/512")]
         {
@@ -394,7 +396,8 @@ mod tests {
         assert_eq!(advice.needs, None);
     }
 
-    /// Chips of published studies: more cycles, more time and more reads want a stronger code, by the measured coefficients.
+    /// Chips of published studies need a stronger code for more cycles, more time and more reads, by the measured
+    /// coefficients.
     #[test]
     fn measured_chips_need_more_for_more() {
         let easy = Use { years: 0.05, temperature_c: 25.0, reads: 0.0, uber: 1e-15 };
@@ -415,7 +418,8 @@ mod tests {
         }
     }
 
-    /// 1e5 reads of a block at 3000 cycles: 1.6e-4, Cai et al. (DSN 2015) on 2y-nm MLC, which the coefficients were not fitted to.
+    /// The expected rate after 1e5 reads of a block at 3000 cycles is 1.6e-4 (Cai et al., DSN 2015, 2y-nm MLC). The coefficients
+    /// were not fitted to it.
     #[test]
     fn read_disturb_of_2y_nm_chips_is_as_another_study_measured() {
         let chip = chip("study-mlc-2y-nm");
@@ -437,7 +441,8 @@ mod tests {
     fn lost_pages_follow_from_the_tail_by_hand() {
         let chip = chip("mt29f8g08maawc");
         let option = Choice::of(Code::Bch { strength: 1, step_bytes: 512 });
-        // Four codewords of 4112 bits, two errors or more: (n p)^2 / 2 each for small p.
+        // The probability of two or more errors in one of four codewords of 4112 bits is about (n p)^2 / 2 for each at
+        // small p.
         let by_hand = 4.0 * (4112.0 * 1e-7_f64).powi(2) / 2.0;
         assert!((option.loses(&chip, 1e-7) / by_hand - 1.0).abs() < 0.01);
     }

@@ -1,13 +1,13 @@
-//! Lost pages against cycles, a curve per code.
+//! Picture of lost pages by cycles, with one curve per code.
 
 use super::Advice;
 use crate::plot::{Chart, Curve, curves};
 use floatgate_image::words::measure;
 
-/// Fewer lost pages per page read than this are not drawn: no device reads 1e20 pages.
+/// Minimum share of lost pages that is drawn; no device reads 1e20 pages.
 const FLOOR: f64 = 1e-20;
 
-/// The advice as an SVG document.
+/// Draws the advice as an SVG document.
 pub fn picture(advice: &Advice) -> String {
     let against = advice.series.iter().filter(|series| series.against == "cycles");
     let curve = |(i, name): (usize, &String), points: &[super::Point]| Curve {

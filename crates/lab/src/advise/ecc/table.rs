@@ -1,33 +1,33 @@
-//! Rates against one condition at a time.
+//! Tables of the rates, each by one condition.
 
 use super::{Chip, Choice, Use, any_of};
 use serde::Serialize;
 
-/// Rates along one axis, everything else as the use says and at rated cycles.
+/// Rates by one condition. The other conditions are those of the use, and the rated cycles.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
-    /// `cycles`, `years` or `reads`.
+    /// Name of the condition: `cycles`, `years` or `reads`.
     pub against: &'static str,
     /// The codes, in the order of [`Point::lost_pages`].
     pub codes: Vec<String>,
-    /// From little to much.
+    /// Points in ascending order of the condition.
     pub points: Vec<Point>,
 }
 
 /// Rates under one condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// Value on the axis.
+    /// Value of the condition.
     pub at: f64,
     /// Raw bit error rate.
     pub rber: f64,
-    /// Pages with any wrong bit in their data, per page read.
+    /// Share of read pages with a wrong bit in their data.
     pub pages_with_errors: f64,
-    /// Pages lost per page read, by code.
+    /// Share of read pages that are lost, by code.
     pub lost_pages: Vec<f64>,
 }
 
-/// The three axes.
+/// Series for the three conditions.
 pub(super) fn all(chip: &Chip, use_: &Use, options: &[Choice]) -> Vec<Series> {
     let rated = chip.endurance_cycles as f64;
     let cycles = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0].map(|share| rated * share);

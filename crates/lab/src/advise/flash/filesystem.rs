@@ -1,4 +1,4 @@
-//! The filesystem for a partition, and the commands that make it.
+//! Advice on the filesystem for a partition, and the commands that create it.
 
 use super::super::{Point, size};
 use super::{Board, Candidate, SECTORS, Scope};
@@ -12,15 +12,15 @@ use floatgate_sim::machine::FilesystemKind;
 use floatgate_sim::rig::RigOptions;
 use floatgate_stack::ubi::PebBudget;
 
-/// Bytes of the file that is written in comparisons, and eraseblocks of the smallest partition that is compared.
+/// Size of the file in comparisons, bytes, and number of eraseblocks of the smallest compared partition.
 pub(super) const FILE_BYTES: u64 = 1 << 20;
 pub(super) const BLOCKS_MIN: u64 = 16;
-/// Largest partition that is simulated for the comparison, in bytes, and eraseblocks that it has at least: UBIFS has room in these, however
-/// large they are. Mount times of larger ones grow in proportion.
+/// Maximum size of a partition that is simulated for the comparison, in bytes, and minimum number of its eraseblocks, in which a UBIFS has
+/// enough space. Mount times of larger partitions are extrapolated in proportion.
 const COMPARED_MAX: u64 = 32 << 20;
 const COMPARED_BLOCKS_MIN: u64 = 64;
 
-/// Sizes of partitions that are compared, in bytes: a sixteenth, a quarter and all of the partition, or of the most that is simulated.
+/// Sizes of compared partitions, in bytes: a sixteenth, a quarter and all of the partition, or of the maximum that is simulated.
 pub(super) fn compared_sizes(geometry: &Geometry) -> Vec<u64> {
     let erase = u64::from(geometry.erase_bytes);
     let most = geometry.size_bytes.min(COMPARED_MAX.max(COMPARED_BLOCKS_MIN * erase));
@@ -43,7 +43,7 @@ pub(super) fn compare(
     if let Some(sample) = sizes.last().copied().filter(|sample| *sample < geometry.size_bytes) {
         compared.push(of_sample(library, board, (sample, geometry), &scope.options)?);
     }
-    // JFFS2 is possible on the sample, not on all of the flash that its row stands for.
+    // JFFS2 is possible on the sample, but not on the whole flash that the row represents.
     if let (true, Some(whole)) = (geometry.size_bytes > JFFS2_BYTES_MAX, compared.last_mut()) {
         let why = format!("{} of flash, and JFFS2 has at most 4 GiB", size(geometry.size_bytes));
         whole.rows.retain(|row| row.subject != Subject::Jffs2);
@@ -52,7 +52,7 @@ pub(super) fn compare(
     Ok(compared)
 }
 
-/// A comparison for all of a partition: times of a sample of `bytes`, and the space that is left on the whole.
+/// Comparison for a whole partition: times of a sample of `bytes`, and the free space on the whole partition.
 fn of_sample(
     library: &Library,
     board: &Board,
@@ -67,10 +67,10 @@ fn of_sample(
     Ok(sample.with_space_of(&of(&board.on_partition(library, geometry.size_bytes)?, &space)?))
 }
 
-/// Largest flash of a JFFS2, whose offsets have 32 bits.
+/// Maximum size of a JFFS2, whose offsets have 32 bits, bytes.
 const JFFS2_BYTES_MAX: u64 = 1 << 32;
 
-/// The filesystem that a comparison speaks for; none where neither is possible.
+/// Best filesystem of a comparison; `None` if none is possible.
 pub(crate) fn kind(compared: &FsComparison) -> Option<FilesystemKind> {
     match compared.choice()?.subject? {
         Subject::Jffs2 => Some(FilesystemKind::Jffs2),
@@ -135,14 +135,14 @@ pub(super) fn filesystem_point(best: &Candidate, others: &[&Candidate], is_firmw
     {
         point = point.rests_on(sentence.clone());
     }
-    // With UBIFS the commands rest on it.
+    // The commands for UBIFS depend on it.
     if kind(largest) != Some(FilesystemKind::Ubifs) && geometry.kind != FlashKind::Nor {
         point = point.rests_on(format!("UBI would have {}", pebs_by_use(geometry)));
     }
     point.unless(advice! { "only the time to mount counts: ", Command::Fs.with(CommandOption::Test).with("mount"), " has the figures, fastmap included" })
 }
 
-/// Space that a filesystem leaves for files on a partition of `bytes`, and the time until it is ready, on these bytes or on a sample.
+/// Space for files on a partition of `bytes`, and time until the filesystem is ready, measured on this partition or on a sample.
 fn figures(compared: &FsComparison, subject: Subject, bytes: u64) -> String {
     let of_what = match compared.flash_bytes {
         sample if sample < bytes => format!("a sample of {}", size(sample)),
@@ -160,7 +160,7 @@ fn figures(compared: &FsComparison, subject: Subject, bytes: u64) -> String {
     }
 }
 
-/// The PEBs of a partition by use.
+/// Numbers of PEBs of a partition, by use.
 fn peb_budget(geometry: &Geometry) -> PebBudget {
     match geometry.kind {
         FlashKind::Nor => PebBudget::of_nor(geometry.blocks()),
@@ -168,7 +168,7 @@ fn peb_budget(geometry: &Geometry) -> PebBudget {
     }
 }
 
-/// The same in words.
+/// Text about the PEBs of a partition, by use.
 fn pebs_by_use(geometry: &Geometry) -> String {
     let PebBudget { pebs, own, bad_reserve } = peb_budget(geometry);
     let chip = geometry.chip_blocks();
@@ -176,10 +176,10 @@ fn pebs_by_use(geometry: &Geometry) -> String {
     format!("{pebs} PEBs{of_chip}, of which {bad_reserve} are kept for bad blocks and {own} for UBI itself")
 }
 
-/// Smallest eraseblock for which mkfs.jffs2 makes an image, in bytes.
+/// Minimum size of eraseblocks that mkfs.jffs2 supports, in bytes.
 const JFFS2_ERASE_MIN: u32 = 8 << 10;
 
-/// Kernel options that the choice needs, in words that begin a sentence.
+/// Text about the required kernel options, as the beginning of a sentence.
 fn kernel_first(candidate: &Candidate) -> String {
     let erase = size(candidate.geometry.erase_bytes.into());
     candidate.kernel.map_or_else(String::new, |kernel| {
@@ -187,8 +187,7 @@ fn kernel_first(candidate: &Candidate) -> String {
     })
 }
 
-/// The commands that bring a JFFS2 onto the partition. An image that is made for larger eraseblocks has nodes across the ends of smaller ones, and Linux drops
-/// these.
+/// Commands that write a JFFS2 to the partition. An image for larger eraseblocks has nodes across the ends of smaller ones, which Linux drops.
 pub(super) fn make_jffs2(candidate: &Candidate) -> Point {
     let (geometry, kernel) = (&candidate.geometry, kernel_first(candidate));
     let rests_on = format!("eraseblocks of {}", size(geometry.erase_bytes.into()));
@@ -219,7 +218,7 @@ fn make_ubifs(candidate: &Candidate) -> Point {
     let geometry = &candidate.geometry;
     let (page, peb) = (u64::from(geometry.write_bytes), u64::from(geometry.erase_bytes));
     let sub = u64::from(geometry.sub_page_bytes).max(1);
-    // EC and VID header of 64 bytes each; behind them data begin at the next page.
+    // EC and VID header have 64 bytes each. Data begins at the next page after them.
     let vid = sub.max(64).next_multiple_of(sub);
     let data = (vid + 64).next_multiple_of(page.max(1));
     let leb = peb.saturating_sub(data);

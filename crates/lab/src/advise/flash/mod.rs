@@ -1,5 +1,4 @@
-//! Advice on a chip on a board: the fastest mode, the filesystem by partition size, how it is made, the code that corrects its bits, and how often UBI
-//! must read all of it.
+//! Advice on a chip on a board: fastest mode, filesystem by partition size, commands that create it, ECC, and period of scrubbing.
 
 mod filesystem;
 mod wear;
@@ -27,19 +26,19 @@ pub(crate) use filesystem::kind;
 use filesystem::{FILE_BYTES, compare, compared_sizes, filesystem_point, make_point};
 use wear::{LIVES, ecc_point, firmware_point, scrub_point, write_point};
 
-/// Bytes written to raw flash in a day where nothing else is said, as in `floatgate life`.
+/// Default number of bytes written to raw flash per day, as in `floatgate life`.
 pub const BYTES_PER_DAY: u64 = 10 << 20;
 
 /// Options of advice on raw flash.
 #[derive(Clone, Debug)]
 pub struct AdviceOptions {
-    /// Size of the partition in bytes; none for the setup's own size.
+    /// Size of the partition in bytes; `None` for the size in the setup.
     pub partition_bytes: Option<u64>,
-    /// Years that data must last.
+    /// Time that data must last, years.
     pub years: f64,
     /// Temperature in degrees Celsius.
     pub temperature_c: f64,
-    /// Bytes that programs write in a day.
+    /// Number of bytes that programs write per day.
     pub write_bytes_per_day: u64,
     /// Seed of the first chip.
     pub seed: u64,
@@ -51,7 +50,7 @@ impl AdviceOptions {
         Use { years: self.years, temperature_c: self.temperature_c, ..Use::default() }
     }
 
-    /// Years of a filesystem, for its life.
+    /// Options for the simulated life of a filesystem.
     fn age_options(&self, kind: FilesystemKind, scrub_days: Option<u32>) -> age::Options {
         age::Options {
             kind,
@@ -66,7 +65,7 @@ impl AdviceOptions {
     }
 }
 
-/// A setup with the overrides of the user, which advice is for.
+/// Subject of advice: a setup with the overrides of the user.
 #[derive(Clone)]
 pub struct Board {
     /// Name of the setup.
@@ -78,10 +77,10 @@ pub struct Board {
 }
 
 impl Board {
-    /// The setup of a name or path, or a part on the board that fits it best.
+    /// Setup with this name or path, or a part on the best matching board.
     ///
     /// # Errors
-    /// Neither a setup nor a chip has this name; no board drives it.
+    /// A name that is neither a setup nor a chip, or a chip without a matching board.
     pub fn named(library: &Library, name: &Path, sets: &[Override]) -> Result<Self, Error> {
         Ok(Self { name: name.display().to_string(), setup: library.setup(name)?, sets: sets.to_vec() })
     }
@@ -100,14 +99,15 @@ impl Board {
         Ok(library.resolve(&self.setup, &sets)?)
     }
 
-    /// With a partition of this size in bytes.
+    /// The board with a partition of this size in bytes.
     fn on_partition(&self, library: &Library, bytes: u64) -> Result<Config, Error> {
         let size = partition::of_size(&self.config(library, &[])?, bytes)?;
         let sets: Vec<Override> = self.sets.iter().cloned().chain([size]).collect();
         Ok(library.resolve(&self.setup, &sets)?)
     }
 
-    /// With `bytes` of the partition, which are simulated in place of all of it: UBI keeps as large a share of them for bad blocks.
+    /// The board with a sample of `bytes` of the partition, which is simulated instead of the whole partition. UBI reserves the
+    /// same share of it for bad blocks.
     fn on_sample(&self, library: &Library, bytes: u64, partition: &Geometry) -> Result<Config, Error> {
         let config = self.on_partition(library, bytes)?;
         let own = Filesystem::of_setup(&config)?;
@@ -125,10 +125,10 @@ impl Board {
     }
 }
 
-/// Advice on a board. `progress` hears what is measured next.
+/// Advice on a board. `progress` receives the name of the next measurement.
 ///
 /// # Errors
-/// The setup is wrong, or its chip cannot be driven.
+/// A wrong setup, or a chip that the driver does not support.
 pub fn advise(
     library: &Library,
     board: &Board,
@@ -176,11 +176,11 @@ pub fn advise(
     })
 }
 
-/// Comparison of filesystems to make on a partition.
+/// Scope of a comparison of filesystems on a partition.
 pub(crate) struct Scope {
-    /// Sizes of partitions in bytes. A largest one that is smaller than the partition is the size of a sample of it, too.
+    /// Sizes of partitions in bytes. If the largest one is smaller than the partition, it is also the size of the sample.
     pub(crate) sizes: fn(&Geometry) -> Vec<u64>,
-    /// Tests to make on each.
+    /// Tests on each partition.
     pub(crate) options: Options,
 }
 
@@ -198,24 +198,24 @@ impl Scope {
     }
 }
 
-/// Eraseblocks that Linux can take, with the filesystems on them.
+/// A possible size of eraseblocks in Linux, with the filesystems on them.
 pub(crate) struct Candidate {
     board: Board,
     pub(crate) config: Config,
     pub(crate) geometry: Geometry,
     pub(crate) compared: Vec<FsComparison>,
-    /// Configuration of the kernel, where it decides on the eraseblocks.
+    /// Kernel configuration with this size, if the size depends on it.
     pub(crate) kernel: Option<&'static str>,
 }
 
-/// Kernel configuration of small eraseblocks of SPI NOR, and eraseblocks without it.
+/// Kernel configuration for small eraseblocks of SPI NOR, and their size without it.
 const SMALL_SECTORS: &str = "CONFIG_MTD_SPI_NOR_USE_4K_SECTORS=y";
 const LARGE_SECTORS: &str = "CONFIG_MTD_SPI_NOR_USE_4K_SECTORS=n";
 const SECTORS: [(&str, &str); 2] =
     [("driver.erase_bytes=4KiB", SMALL_SECTORS), ("driver.erase_bytes=64KiB", LARGE_SECTORS)];
 
 impl Candidate {
-    /// The eraseblocks of the setup alone, or of SPI NOR those of both configurations of the kernel, where nothing sets them.
+    /// Eraseblocks of the setup; for a SPI NOR, those of both kernel configurations, unless the setup states a size.
     pub(crate) fn all(
         library: &Library,
         board: &Board,
@@ -224,7 +224,7 @@ impl Candidate {
         scope: &Scope,
     ) -> Result<Vec<Self>, Error> {
         let is_set = own.tree().get("driver.erase_bytes").is_some();
-        // Firmware takes the eraseblocks that it has.
+        // Firmware has only one size of eraseblocks.
         let is_firmware = own.extract_or_default::<HostProfile>("host")?.firmware;
         if own.chip_kind()? != ChipKind::SpiNor || is_set || is_firmware {
             return Ok(vec![Self::new(library, board.clone(), (wanted, None), scope)?]);
@@ -234,7 +234,7 @@ impl Candidate {
             board.sets.extend(Override::parse_all(&[set.to_owned()])?);
             Self::new(library, board, (wanted, Some(kernel)), scope)
         };
-        // A chip without sectors of one of the sizes has the other.
+        // A chip without sectors of one size has the other size.
         let found: Vec<Self> = SECTORS.into_iter().filter_map(|sectors| with(sectors).ok()).collect();
         if found.is_empty() {
             Ok(vec![Self::new(library, board.clone(), (wanted, None), scope)?])
@@ -256,14 +256,15 @@ impl Candidate {
         Ok(Self { board, config, geometry, compared, kernel })
     }
 
-    /// Space for files in KiB and seconds until it is ready, of the filesystem that is chosen on these eraseblocks.
+    /// Space for files in KiB, and time until the filesystem is ready in seconds, for the filesystem chosen for these
+    /// eraseblocks.
     fn figures(&self) -> Option<(f64, f64)> {
         let largest = self.compared.last()?;
         let subject = largest.choice()?.subject?;
         Some((largest.space(subject)?.ok()?, largest.mounted_s(subject)?.1))
     }
 
-    /// The one whose filesystem is ready soonest, of those that leave about as much space for files as any.
+    /// Candidate whose filesystem is ready first, among those with nearly the largest space for files.
     pub(crate) fn best(all: &[Self]) -> &Self {
         let most = all.iter().filter_map(Self::figures).map(|(free, _)| free).fold(0.0, f64::max);
         let ready = |candidate: &Self| {
@@ -274,14 +275,14 @@ impl Candidate {
     }
 }
 
-/// Blocks that are read and written in each mode.
+/// Number of blocks that are read and written in each mode.
 const MODE_BLOCKS: u32 = 2;
 
 fn speed_of<'a>(run: &'a SpeedRun, name: &str) -> Option<&'a Measured> {
     run.report.tests.iter().find(|test| test.name == name)
 }
 
-/// The mode or interface in which blocks are read fastest, and whether it beats the setup's.
+/// Advice on the mode or interface with the fastest reads, compared with the mode of the setup.
 fn mode_point(
     library: &Library,
     board: &Board,
@@ -337,7 +338,7 @@ fn mode_point(
     )))
 }
 
-/// Gain from which a mode is advised.
+/// Minimum gain at which another mode is advised.
 const WORTH: f64 = 1.02;
 
 #[cfg(test)]
@@ -347,7 +348,8 @@ mod tests {
     use crate::fs_compare::{self, FREE};
     use crate::life::Endurance;
 
-    /// All bad blocks of the chip may be in the partition, and a sample of it has a share of the reserve.
+    /// UBI reserves PEBs for all bad blocks of the chip, because all of them may be in the partition. A sample gets a
+    /// share of this reserve.
     #[test]
     fn ubi_keeps_eraseblocks_for_the_bad_blocks_of_the_whole_chip() {
         let library = Library::built_in();
@@ -378,7 +380,7 @@ mod tests {
         );
     }
 
-    /// The ECC of the setup is judged as well, and scrubbing rests on the same ECC and says the wear.
+    /// The ECC of the setup is also evaluated. The advice on scrubbing uses the same ECC and states the wear.
     #[test]
     fn ecc_and_scrubbing_say_what_they_rest_on() {
         let library = Library::built_in();
@@ -415,7 +417,7 @@ mod tests {
         assert!(scrub.advice.contains("at 10 MiB a day"), "{scrub:?}");
     }
 
-    /// Blocks that are worn out are not called good for years that a chip happens to survive, and without ECC nothing lasts.
+    /// Worn-out blocks are not reported as good for years that a chip happens to survive, and without ECC no data lasts.
     #[test]
     fn life_ecc_and_scrubbing_have_one_verdict() {
         let library = Library::built_in();
@@ -466,7 +468,7 @@ mod tests {
         }
     }
 
-    /// UBI keeps eraseblocks for the bad ones of the whole chip on each size that is compared, and times of a sample do not hide it.
+    /// UBI reserves PEBs for the bad blocks of the whole chip on each compared size, and the times of a sample include this.
     #[test]
     fn advice_and_fs_agree_on_partitions() {
         let library = Library::built_in();

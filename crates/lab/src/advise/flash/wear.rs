@@ -1,4 +1,4 @@
-//! Speed of writes and life of the flash, its ECC, and the period of scrubbing.
+//! Advice on write speed and life of the flash, its ECC, and the period of scrubbing.
 
 use super::super::Point;
 use super::super::ecc::{self, Chip, NO_ECC};
@@ -16,7 +16,7 @@ use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Command, CommandOption};
 use floatgate_sim::machine::FilesystemKind;
 
-/// Speed and life where a filesystem is to be taken that is not simulated.
+/// Advice on speed and life if the advised filesystem is not simulated.
 pub(super) fn firmware_point(
     config: &Config,
     geometry: &Geometry,
@@ -28,7 +28,7 @@ pub(super) fn firmware_point(
         .unless(advice! { "raw speeds are enough: ", Command::Speed, " has the chip's own reads, programs and erases on this board" }))
 }
 
-/// Speed of writes and life of the flash.
+/// Advice on write speed and life of the flash.
 pub(super) fn write_point(
     compared: &FsComparison,
     kind: FilesystemKind,
@@ -72,7 +72,7 @@ pub(super) fn write_point(
     )
 }
 
-/// Bytes that can be written, and the years that they last.
+/// Text about the number of bytes that can be written, and the life in years.
 fn life_in_words(flash: &FlashLife, wanted: &AdviceOptions) -> String {
     let bytes = flash.bytes();
     if flash.endurance.left() == 0 {
@@ -131,10 +131,10 @@ pub(super) fn ecc_point(config: &Config, geometry: &Geometry, wanted: &AdviceOpt
     )
 }
 
-/// Chips whose life is simulated for each period of scrubbing, and the size of their partition in bytes.
+/// Number of chips whose life is simulated for each period of scrubbing, and size of their partition in bytes.
 pub(super) const LIVES: u32 = 3;
 const LIFE_BYTES: u64 = 8 << 20;
-/// Periods that are tried, the longest first, in days.
+/// Periods of scrubbing that are tried, longest first, in days.
 const PERIODS: [Option<u32>; 4] = [None, Some(365), Some(91), Some(30)];
 
 pub(super) fn scrub_point(

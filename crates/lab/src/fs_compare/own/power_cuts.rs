@@ -42,7 +42,7 @@ impl Boot {
         program.exchange(request, data, &mut |op, data| operate(device, op, data))
     }
 
-    /// As [`Boot::ask`]; returns false if the file does not exist.
+    /// Sends a request with [`Boot::ask`]. Returns false if the file does not exist.
     fn finds(&mut self, device: TestDevice, request: &Request) -> Result<bool, String> {
         match self.ask(device, request, &[]) {
             Ok(_) => Ok(true),

@@ -217,10 +217,10 @@ pub fn serve<F: OwnFilesystem>() -> io::Result<()> {
     serve_on::<F>(&mut io::stdin().lock(), &mut { to })
 }
 
-/// As [`serve`], for other streams.
+/// Answers floatgate's requests on two streams, until floatgate closes them.
 ///
 /// # Errors
-/// As [`serve`].
+/// The errors of [`serve`].
 pub fn serve_on<F: OwnFilesystem>(from: &mut dyn BufRead, to: &mut dyn Write) -> io::Result<()> {
     let (mut sizes, mut mounted) = (None, None);
     while let Some((request, data)) = receive(&mut { &mut *from })? {

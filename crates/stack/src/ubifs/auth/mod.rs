@@ -106,7 +106,7 @@ impl Authentication {
         })
     }
 
-    /// As [`of`](Self::of), for a filesystem mounted with `authenticate`.
+    /// Authentication of a filesystem that is mounted with `authenticate`.
     pub(crate) fn mounted(superblock: &Superblock, authenticate: &Authenticate) -> Option<Self> {
         let checked = match authenticate {
             Authenticate::No => Checked::Nothing,

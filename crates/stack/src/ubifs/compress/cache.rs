@@ -1,8 +1,8 @@
 //! Cache of compression results.
 //!
-//! A workload writes the same blocks to many files, and the filesystem of a simulated kernel compresses each of them
-//! for its size and its contents. Cached blocks are compared byte by byte, so that the compressor would return the same
-//! result.
+//! A workload writes the same blocks to many files, and the filesystem of a simulated kernel compresses each block that
+//! it writes. A cached result is used only if all bytes of the block are equal, so it is the result that the compressor
+//! would return.
 
 use std::sync::{Arc, Mutex};
 

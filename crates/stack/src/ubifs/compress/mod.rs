@@ -123,9 +123,9 @@ impl Compressor {
 
     /// Compresses a block into `out`, replacing its contents, and returns the type that was used.
     ///
-    /// As in Linux, that is [`Compression::None`] with the data copied, if the block is shorter than
-    /// [`MIN_COMPRESS_BYTES`] or would shrink by less than [`MIN_COMPRESS_GAIN`]. The same applies if it is longer than
-    /// a block, or if `how` is unknown.
+    /// The data is copied ([`Compression::None`]), as in Linux, if the block is shorter than [`MIN_COMPRESS_BYTES`] or
+    /// would shrink by less than [`MIN_COMPRESS_GAIN`]. The same applies if it is longer than a block, or if `how` is
+    /// unknown.
     pub fn compress(&mut self, how: Compression, data: &[u8], out: &mut Vec<u8>) -> Compression {
         out.clear();
         if (MIN_COMPRESS_BYTES..=BLOCK).contains(&data.len())
@@ -203,7 +203,8 @@ impl Compressor {
 }
 
 impl Compressor {
-    /// As [`Compression::Zlib`], with zlib's header and checksum; false if the data is incompressible.
+    /// Compresses data like [`Compression::Zlib`], with zlib's header and checksum. Returns false if the data is
+    /// incompressible.
     pub(crate) fn zlib_stream(&mut self, data: &[u8], out: &mut Vec<u8>) -> bool {
         let level = match self.effort {
             Effort::Smallest => ZLIB_LEVEL,

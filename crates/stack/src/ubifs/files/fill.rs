@@ -157,7 +157,7 @@ impl Ubifs<dyn Volume> {
     /// Creates another link to a file added with [`fill`](Self::fill).
     ///
     /// # Errors
-    /// As [`fill`](Self::fill); a directory.
+    /// The errors of [`fill`](Self::fill), and an inode that is a directory.
     pub fn fill_link(&mut self, inode: u32, directory: u32, name: &[u8]) -> Result<()> {
         self.require_deferred()?;
         check_name(name)?;
@@ -176,7 +176,7 @@ impl Ubifs<dyn Volume> {
     /// Sets attributes of a file added with [`fill`](Self::fill).
     ///
     /// # Errors
-    /// As [`set_attributes`](Self::set_attributes).
+    /// The errors of [`set_attributes`](Self::set_attributes).
     pub fn fill_attributes(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()> {
         self.require_deferred()?;
         self.mark_filled(inode)?;

@@ -161,7 +161,7 @@ impl Ubifs<dyn Volume> {
         self.cached(inode)
     }
 
-    /// As [`mark_dirty`](Self::mark_dirty) before the first commit of a new filesystem, which needs no budget.
+    /// Marks an inode as dirty before the first commit of a new filesystem, which needs no budget.
     pub(super) fn mark_filled(&mut self, inode: u32) -> Result<&mut Cached> {
         let cached = self.cached(inode)?;
         cached.dirty.get_or_insert_default();

@@ -149,7 +149,7 @@ impl<V: Volume + 'static> Ubifs<V> {
     /// Writes all changes and ends the mount.
     ///
     /// # Errors
-    /// As [`sync`](Ubifs::sync); the volume is returned in both cases.
+    /// The errors of [`sync`](Ubifs::sync). The volume is returned in both cases.
     pub fn unmount(mut self) -> core::result::Result<V, (Error, V)> {
         let outcome = if self.is_read_only() { Ok(()) } else { self.write_back() };
         match outcome {
@@ -308,7 +308,7 @@ impl Ubifs<dyn Volume> {
         }
     }
 
-    /// As [`acquire`](Self::acquire), for an operation that frees space and is therefore allowed on a full filesystem.
+    /// Acquires budget for an operation that frees space, and is therefore allowed on a full filesystem.
     fn acquire_if_possible(&mut self, request: &BudgetRequest) -> Result<Cost> {
         // The search for space by garbage collection and commits could consume more space than a deletion frees.
         if self.core.space.is_overfull() {

@@ -35,7 +35,7 @@ impl Ubifs<dyn Volume> {
     /// All readable names of extended attributes, and the errors of the others.
     ///
     /// # Errors
-    /// As [`readable_entries`](Self::readable_entries).
+    /// The errors of [`readable_entries`](Self::readable_entries).
     pub fn readable_xattrs(&mut self, inode: u32) -> Result<(Vec<Vec<u8>>, Vec<Error>)> {
         let (entries, damage) = self.readable_names(inode, KeyType::XattrEntry, true)?;
         Ok((entries.into_iter().map(|entry| entry.name).collect(), damage))

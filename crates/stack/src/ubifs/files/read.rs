@@ -152,7 +152,7 @@ impl Ubifs<dyn Volume> {
         Ok(cached.data.clone())
     }
 
-    /// Bytes of a symbolic link as they are stored.
+    /// Stored bytes of a symbolic link.
     ///
     /// # Errors
     /// Not a symbolic link, damage, volume failures.
@@ -164,7 +164,8 @@ impl Ubifs<dyn Volume> {
         Ok(cached.data.clone())
     }
 
-    /// Reads a block of an encrypted file. Its node is one unit, which was compressed before it was encrypted.
+    /// Reads a block of an encrypted file. The data of its node is one encrypted unit, which was compressed before the
+    /// encryption.
     ///
     /// # Errors
     /// Damage, volume failures.

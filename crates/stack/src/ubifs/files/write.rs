@@ -147,7 +147,7 @@ impl Ubifs<dyn Volume> {
     /// Writes compressed blocks of a file, bypassing the cache; the file grows to `size`.
     ///
     /// # Errors
-    /// As [`write`](Self::write); an invalid block.
+    /// The errors of [`write`](Self::write), and an invalid block.
     pub fn write_compressed(&mut self, inode: u32, size: u64, blocks: &[CompressedBlock<'_>]) -> Result<()> {
         self.writable(inode, size)?;
         self.grow(inode, size)?;

@@ -203,7 +203,7 @@ impl Core<dyn Volume> {
     /// link.
     ///
     /// # Errors
-    /// As [`apply`](Self::apply).
+    /// The errors of [`apply`](Self::apply).
     pub(crate) fn delete_inode(&mut self, inode: &Inode) -> Result<()> {
         let number = inode.key.inum();
         if inode.xattr_count > 0 || !self.log.deletions.contains(&number) {

@@ -91,7 +91,7 @@ impl Findings {
         self.pass_of(None, outcome)
     }
 
-    /// As [`pass`](Self::pass), with the structure that is wrong in case of an error.
+    /// Result like [`pass`](Self::pass); an error is recorded with the damaged structure.
     pub(super) fn pass_of<T>(
         &mut self,
         structure: impl Into<Option<Structure>>,

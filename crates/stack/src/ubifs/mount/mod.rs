@@ -93,7 +93,7 @@ impl<V: Volume + 'static> Core<V> {
         }
     }
 
-    /// As [`mount`](Self::mount), with this superblock.
+    /// Mounts the filesystem of a volume with this superblock.
     pub(crate) fn mount_as(
         mut volume: V,
         superblock: &superblock::VolumeSuperblock,

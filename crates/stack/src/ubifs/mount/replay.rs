@@ -172,7 +172,7 @@ impl Core<dyn Volume> {
         Ok(())
     }
 
-    /// As [`replay_one`](Self::replay_one), for deletions.
+    /// Applies a deletion in the journal to the index.
     fn replay_deletion(
         change: &Change,
         last: &BTreeMap<u32, LastState>,

@@ -61,7 +61,7 @@ pub(crate) fn read(volume: &mut dyn Volume, read_only: bool) -> Result<VolumeSup
 /// part of the node.
 ///
 /// # Errors
-/// As [`read`], except for the CRC.
+/// The errors of [`read`], except for a wrong CRC.
 pub(crate) fn read_damaged(volume: &mut dyn Volume) -> Result<VolumeSuperblock> {
     let mut bytes = read_bytes(volume)?;
     let crc = crc::ubi(bytes.get(8..).unwrap_or(&[]));

@@ -116,8 +116,8 @@ impl Budget {
         Self { committed_index, uncommitted_index: 0, promised, unlimited: false }
     }
 
-    /// Number of LEBs that the index may need until the end of the next commit, and one that its head makes unusable
-    /// for gaps.
+    /// Number of LEBs that the index may need until the end of the next commit. One LEB is added for the LEB of the
+    /// index head, whose gaps cannot be used.
     fn min_index_lebs(&self, layout: &Layout) -> u32 {
         let growth = self.uncommitted_index.saturating_add(self.promised.index);
         let bytes = self.committed_index.saturating_add(growth).saturating_mul(INDEX_COPIES);
@@ -148,7 +148,7 @@ impl Space {
         !self.budget.unlimited
     }
 
-    /// Number of LEBs of a main area with the same contents and `bytes` available.
+    /// Number of LEBs that the main area needs so that `bytes` are available with the present contents.
     ///
     /// Each empty LEB contains some dark space too, so the unavailable space depends on the number of empty LEBs.
     pub(crate) fn main_lebs_for(&self, bytes: u64) -> u32 {

@@ -113,18 +113,18 @@ impl Space {
     /// needs, and only if half of the LEB can be gained.
     ///
     /// # Errors
-    /// None so far.
+    /// Currently none.
     pub(crate) fn find_dirty(&mut self, bytes: u32, pick_free: bool) -> Result<Option<(u32, LebSpace)>> {
         let (needed, used) = (self.min_index_lebs(), self.totals().index_lebs);
         // Linux also excludes the index if it uses exactly the space that it needs.
         self.find_dirty_but(bytes, pick_free, needed >= used)
     }
 
-    /// As [`find_dirty`](Self::find_dirty), but never an index LEB: recovery searches for a LEB for the garbage
-    /// collector.
+    /// Best LEB to collect that is not an index LEB; recovery needs one for the garbage collector. See
+    /// [`find_dirty`](Self::find_dirty).
     ///
     /// # Errors
-    /// None so far.
+    /// Currently none.
     pub(crate) fn find_dirty_data(&mut self, bytes: u32) -> Result<Option<(u32, LebSpace)>> {
         self.find_dirty_but(bytes, true, true)
     }
@@ -164,11 +164,11 @@ impl Space {
     /// Index LEB with most dirty space, for writing into its gaps; it becomes taken.
     ///
     /// LEBs that were dirty at the last commit come first, the dirtiest first: nodes obsoleted since are still needed
-    /// by the index on flash. Then any other. LEBs that are about to leave the index come last: such a LEB counts as
-    /// completely free here, and the caller must set its space.
+    /// by the index on flash. All other index LEBs follow. LEBs that are about to leave the index come last: such a LEB
+    /// counts as completely free here, and the caller must set its space.
     ///
     /// # Errors
-    /// None so far.
+    /// Currently none.
     pub(crate) fn find_dirty_index(&mut self) -> Result<Option<u32>> {
         while let Some(lnum) = self.dirty_index.pop() {
             let leb = self.get(lnum)?;
@@ -216,8 +216,8 @@ impl Space {
     /// afterwards.
     ///
     /// A LEB whose nodes are all obsolete is unmapped at once, because the journal on flash shows that they are. An
-    /// index LEB is not: the index on flash, from which a mount after a power loss starts, still uses its nodes. It
-    /// leaves the index, but stays taken until the master node refers to the new index:
+    /// index LEB is not unmapped yet, because the index on flash, from which a mount after a power loss starts, still
+    /// uses its nodes. It leaves the index, but stays taken until the master node refers to the new index:
     /// [`commit_done`](Self::commit_done) unmaps and releases it. Before that, only writing into its gaps may use it
     /// ([`find_dirty_index`](Self::find_dirty_index)), which keeps the nodes of the old index.
     ///

@@ -82,8 +82,8 @@ impl Space {
         Ok(Self::new(table, lpt, Budget::new(master.index_bytes)))
     }
 
-    /// As [`load`](Self::load) for a damaged LPT, read-only: LEBs below a damaged node are unknown and count as full.
-    /// Returns the damage.
+    /// Reads a damaged LPT for a read-only mount. LEBs below a damaged node are unknown and count as full. Returns the
+    /// damage.
     ///
     /// # Errors
     /// A main area that extends beyond the volume, volume failures.
@@ -142,7 +142,7 @@ impl Space {
     /// Sets the free space of a LEB after a write by a head, and adds padding to the dirty bytes.
     ///
     /// # Errors
-    /// As [`set`](Self::set).
+    /// The errors of [`set`](Self::set).
     pub(crate) fn set_free(&mut self, lnum: u32, free: u32, dirtied: u32) -> Result<()> {
         let leb = self.get(lnum)?;
         self.set(lnum, LebSpace { free, dirty: leb.dirty.saturating_add(dirtied), ..leb })
@@ -151,7 +151,7 @@ impl Space {
     /// Adds bytes of obsolete nodes to the dirty space.
     ///
     /// # Errors
-    /// As [`set`](Self::set).
+    /// The errors of [`set`](Self::set).
     pub(crate) fn add_dirt(&mut self, lnum: u32, bytes: u32) -> Result<()> {
         let leb = self.get(lnum)?;
         self.set(lnum, LebSpace { dirty: leb.dirty.saturating_add(bytes), ..leb })
@@ -215,8 +215,8 @@ impl Space {
         Ok(())
     }
 
-    /// Unmaps LEBs used only by the old index or the LPT before the old one. Called when the master node of the commit
-    /// is on flash.
+    /// Unmaps LEBs that only the index of the previous commit uses, and LEBs of the LPT that were released at the start
+    /// of this commit. Called when the master node of the commit is on flash.
     ///
     /// # Errors
     /// Volume failures.

@@ -142,20 +142,20 @@ impl<V: Volume + 'static> Survey<V> {
         Self::authenticated(volume, &Authenticate::No)
     }
 
-    /// As [`new`](Self::new), and verifies nodes of a filesystem with authentication.
+    /// Surveys the filesystem of a volume, and verifies the nodes of a filesystem with authentication.
     ///
     /// # Errors
-    /// As [`new`](Self::new); the filesystem has no authentication of this kind, or another key.
+    /// The errors of [`new`](Self::new), and a filesystem without authentication of this kind or with another key.
     pub fn authenticated(volume: V, authenticate: &Authenticate) -> core::result::Result<Self, (Error, V)> {
         let end = volume.geometry().lebs;
         open::survey(volume, end..end, authenticate)
     }
 
-    /// As [`authenticated`](Self::authenticated), for a volume with LEBs of unknown number after its end. They are
-    /// searched for nodes that are missing elsewhere.
+    /// Surveys like [`authenticated`](Self::authenticated) a volume with LEBs of unknown number after its end. These
+    /// are searched for nodes that are missing elsewhere.
     ///
     /// # Errors
-    /// As [`authenticated`](Self::authenticated).
+    /// The errors of [`authenticated`](Self::authenticated).
     pub fn with_nameless(
         volume: V,
         nameless: Range<u32>,

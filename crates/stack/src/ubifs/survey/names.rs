@@ -59,8 +59,8 @@ impl Survey<dyn Volume> {
         Ok(())
     }
 
-    /// Accepts any node for lost keys that no LEB with unknown number contains: only the branch to an empty LEB may be
-    /// wrong, or only an older node is left.
+    /// Accepts the newest node for lost keys that no LEB with unknown number contains. Perhaps only the branch is
+    /// wrong, because it leads to an empty LEB, or only an older node is left.
     fn search_everywhere(&mut self, events: &[Event]) {
         let in_nameless = events.iter().filter(|event| self.nameless.contains(&event.place.lnum));
         let held: BTreeSet<(Key, u32)> = in_nameless.map(|event| (event.key, event.place.offset)).collect();

@@ -477,8 +477,8 @@ fn note_ends(core: &mut Core<dyn Volume>, starts: Vec<(u32, u32)>, problems: &mu
     Ok(ends)
 }
 
-/// Reports damage at the end of the log. It is the last write or a reference; if it is a reference, a LEB was written
-/// since the last commit that the log does not list.
+/// Reports damage at the end of the log. The damaged part can be the last write, or a reference to a LEB. In the second
+/// case, a LEB that the log does not list was written after the last commit.
 fn note_unlogged(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Result<bool> {
     let tail = core.master.log_lnum;
     let start = scan_all(&mut core.io, tail, 0)?.0.nodes.first().map(|node| node.stamp.sqnum);

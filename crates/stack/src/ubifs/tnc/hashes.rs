@@ -60,7 +60,7 @@ impl Tnc {
     /// Reads a leaf like [`Io::read_node`], and verifies its hash.
     ///
     /// # Errors
-    /// As [`Io::read_node`]; a hash that differs from the index.
+    /// The errors of [`Io::read_node`], and a hash that differs from the index.
     pub(crate) fn read_leaf<'o>(
         &self,
         io: &mut DynIo<'_>,

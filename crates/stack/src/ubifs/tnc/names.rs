@@ -224,7 +224,7 @@ impl Tnc {
         Ok(())
     }
 
-    /// As [`insert`](Self::insert), for an entry with this name.
+    /// Inserts an entry with this name; see [`insert`](Self::insert).
     pub(crate) fn insert_name<S: IndexSpace>(
         &mut self,
         io: &mut DynIo<'_>,

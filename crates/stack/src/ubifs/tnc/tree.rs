@@ -213,7 +213,8 @@ impl Path {
         self.bound_above(arena, above)
     }
 
-    /// As [`upper_bound`](Self::upper_bound), for the node below the branch at its end.
+    /// Lowest possible key after the node below the branch at the end of the path; see
+    /// [`upper_bound`](Self::upper_bound).
     pub(super) fn upper_bound_below(&self, arena: &Arena) -> Option<Key> {
         self.bound_above(arena, self.0.len())
     }

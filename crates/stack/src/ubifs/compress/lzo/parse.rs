@@ -28,9 +28,9 @@ struct Choice {
     /// Length of the copy, with the flag `LONG`.
     len: u16,
     long: bool,
-    /// True if a pair is better than that copy after one to three literals.
+    /// True if the copy of a pair is better than this copy after one to three literals.
     pair: bool,
-    /// True if a triple is better after four or more literals.
+    /// True if the copy of a triple is better than this copy after four or more literals.
     triple: bool,
 }
 

@@ -143,7 +143,7 @@ pub(crate) fn read(io: &mut DynIo<'_>, master: &Master, damage: &mut Damage<'_>)
     Ok((table, lpt))
 }
 
-/// As [`read`], with an unverified ltab.
+/// Reads the LPT like [`read`], with an unverified ltab.
 pub(super) fn read_unchecked(
     io: &mut DynIo<'_>,
     master: &Master,
@@ -174,7 +174,7 @@ pub(super) fn read_unchecked(
 /// Passes the bytes of all pnodes as stored on flash to `take`, in the order of their LEBs.
 ///
 /// # Errors
-/// As [`read`] with damage as an error.
+/// The errors of [`read`], and damage.
 pub(crate) fn pnode_bytes(io: &mut DynIo<'_>, master: &Master, take: &mut dyn FnMut(&[u8])) -> Result<()> {
     let (_, lpt) = read_unchecked(io, master, &mut Damage::Refuse)?;
     let mut reader = Reader::new(io);
