@@ -1,6 +1,7 @@
 //! The answers of a probe in one or two sentences.
 
 use crate::answer::{Answer, Answers, Value};
+use floatgate_mtd::size::text as size;
 use floatgate_mtd::words::count;
 
 /// Ratio of sequential to random write speed from which random writes are called slow.
@@ -16,7 +17,7 @@ const A1_MB_S: f64 = 500.0 * 4096.0 / 1e6;
 pub fn conclusion(answers: &Answers) -> Option<String> {
     let is_sure = answers.fake.confidence >= SURE;
     if let Some(Value::Word(kind)) = answers.fake.value.filter(|kind| is_sure && *kind != GENUINE) {
-        return Some(format!("Do not use this card ({kind}): {}.", answers.fake.reason));
+        return Some(untrue(kind, answers));
     }
     let (read, write) = (measure(&answers.read_speed), measure(&answers.write_speed));
     // Writes of the steady state are larger, so that they are a limit of the small ones and do not stand for them.
@@ -40,10 +41,24 @@ pub fn conclusion(answers: &Answers) -> Option<String> {
             format!("This card reads {read} MB/s and writes {write} MB/s in order.{small}")
         }
         (None, _, Some(read)) => {
-            format!("This card reads {read} MB/s in order; only a probe that writes shows how it writes.")
+            let more = if answers.fake.value.is_none() { ", and whether its size is true" } else { "" };
+            format!(
+                "This card reads {read} MB/s in order; only a probe that writes shows how it writes{more}."
+            )
         }
         _ => return None,
     })
+}
+
+/// Advice against a card whose size is false, or whose contents change.
+fn untrue(kind: &str, answers: &Answers) -> String {
+    let reason = &answers.fake.reason;
+    match answers.capacity.count().map(size) {
+        Some(real) => format!(
+            "Do not use this card: it is a fake ({kind}) with {real}, less than it says: {reason}. Return it; until then, only a partition that ends within these {real} keeps its data."
+        ),
+        None => format!("Do not use this card: it does not keep its contents ({kind}): {reason}. Return it."),
+    }
 }
 
 fn scattered(answers: &Answers, small: f64, write: f64) -> String {
@@ -95,10 +110,9 @@ mod tests {
         assert_eq!(conclusion(&answers), None);
         let found = |value, unit| Answer::found(value, unit, 0.9, "so it was".to_owned());
         answers.read_speed = found(Value::Measure(22.0), "MB/s");
-        assert!(
-            conclusion(&answers)
-                .is_some_and(|text| text.starts_with("This card reads 22 MB/s in order; only"))
-        );
+        let text = conclusion(&answers).unwrap();
+        assert!(text.starts_with("This card reads 22 MB/s in order; only"), "{text}");
+        assert!(text.ends_with("how it writes, and whether its size is true."), "{text}");
         answers.write_speed = found(Value::Measure(12.9), "MB/s");
         answers.steady_state = found(Value::Measure(0.05), "MB/s");
         answers.open_aus_linear = found(Value::Count(1), "AUs");
@@ -126,7 +140,18 @@ mod tests {
         assert!(conclusion(&answers).is_some_and(|text| text.ends_with("do not slow it down.")));
         answers.fake = found(GENUINE, "");
         assert!(conclusion(&answers).is_some_and(|text| text.ends_with("do not slow it down.")));
+        answers.fake = found(Value::Word("unstable"), "");
+        assert_eq!(
+            conclusion(&answers).as_deref(),
+            Some("Do not use this card: it does not keep its contents (unstable): so it was. Return it.")
+        );
         answers.fake = found(Value::Word("wraps"), "");
-        assert_eq!(conclusion(&answers).as_deref(), Some("Do not use this card (wraps): so it was."));
+        answers.capacity = found(Value::Count(8 << 30), "B");
+        assert_eq!(
+            conclusion(&answers).as_deref(),
+            Some(
+                "Do not use this card: it is a fake (wraps) with 8192 MiB, less than it says: so it was. Return it; until then, only a partition that ends within these 8192 MiB keeps its data."
+            )
+        );
     }
 }

@@ -13,7 +13,7 @@ pub use facts::{DeviceFacts, Evidence, Partition};
 pub(crate) use wear::flash_blocks;
 
 use super::mkfs::{BlockFs, Need, PartitionShape, recipe, too_small_for};
-use super::stand_in::stand_in;
+use super::stand_in::{StandIn, stand_in};
 use super::{Advice, Point, size};
 use crate::Error;
 use crate::card::LoadedCard;
@@ -71,10 +71,16 @@ pub fn advise(
             ),
         ));
     }
-    let (model, likeness) = match card {
-        Some(card) => (card.clone(), format!("traces replayed on {}", known.target)),
+    let StandIn { card: model, likeness, warning } = match card {
+        Some(card) => StandIn {
+            card: card.clone(),
+            likeness: format!("traces replayed on {}", known.target),
+            warning: None,
+        },
         None => stand_in(library, known)?,
     };
+    let known = &known.with_open_aus_of(&model.spec);
+    let (start, place) = known.place();
     let replayed = at_least_the_traces(model.clone());
     let likeness = match enlarged(&model, &replayed, &wanted.traces)? {
         Some(larger) => format!("{likeness}. {larger}"),

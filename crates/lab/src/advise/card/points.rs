@@ -12,10 +12,7 @@ use std::path::Path;
 /// A card that changes what it stores, or is about to die.
 pub(super) fn trust_point(known: &DeviceFacts) -> Option<Point> {
     let reason = known.unsafe_because.as_ref()?;
-    Some(
-        Point::new("trust", "do not use this card: it loses or changes data, or is about to")
-            .rests_on(reason.clone()),
-    )
+    Some(Point::new("trust", format!("do not use this card: {reason}")).rests_on(reason.clone()))
 }
 
 /// A card that is smaller than it says.
