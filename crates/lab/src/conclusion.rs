@@ -401,7 +401,7 @@ impl Concluded for Node {}
 
 impl Concluded for floatgate_probe::Report {
     fn conclusion(&self) -> String {
-        floatgate_probe::conclusion(&self.answers).unwrap_or_default()
+        floatgate_probe::conclusion(&self.answers)
     }
 }
 
