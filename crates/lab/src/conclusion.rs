@@ -213,8 +213,9 @@ impl Concluded for CutReport {
         let cuts = grouped_count(self.cuts + self.recovery_cuts, "power cut");
         match self.failures.len() as u64 {
             0 => format!(
-                "The card lost nothing that was flushed in {cuts}, and was ready within {}.",
-                seconds(self.ready_us_max / 1e6)
+                "The card lost nothing that was flushed in {cuts}, and was ready within {}. {}",
+                seconds(self.ready_us_max / 1e6),
+                self.assumptions
             ),
             failed => format!("The card broke its promises in {} of {}.", failed, count(self.runs, "run")),
         }
