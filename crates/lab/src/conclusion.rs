@@ -358,7 +358,7 @@ impl Concluded for CardRuns<'_> {
     }
 }
 
-/// Text of the fastest filesystem for each workload, and of the runs that failed.
+/// Text of the fastest filesystem for each workload, of the runs that failed, and of what losses of power show.
 fn of_runs(runs: &[CardRun]) -> String {
     let mut workloads: Vec<&str> = Vec::new();
     for run in runs {
@@ -384,7 +384,14 @@ fn of_runs(runs: &[CardRun]) -> String {
     let failed = runs.iter().filter(|run| run.verdict != "clean").count() as u64;
     let failed =
         (failed > 0).then(|| format!("{failed} of {} did not end clean.", count(runs.len() as u64, "run")));
-    fastest.chain(failed).collect::<Vec<_>>().join(" ")
+    let mut checked: Vec<String> = Vec::new();
+    for results in runs.iter().filter_map(|run| run.power_loss.as_ref()) {
+        let said = format!("After losses of power, {}.", results.verdict);
+        if !checked.contains(&said) {
+            checked.push(said);
+        }
+    }
+    fastest.chain(failed).chain(checked).collect::<Vec<_>>().join(" ")
 }
 
 impl<T: Concluded> Concluded for Grounded<T> {
