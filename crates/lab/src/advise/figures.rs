@@ -1,4 +1,4 @@
-//! Figures of a probe by which cards are told apart, and those that probes of the catalogue's cards have.
+//! Figures of a probe that distinguish cards, and the figures of probes of the catalogue's cards.
 
 use crate::Error;
 use floatgate_card::CardSpec;

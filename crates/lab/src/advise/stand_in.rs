@@ -30,7 +30,7 @@ pub(super) struct StandIn {
     pub(super) warning: Option<String>,
 }
 
-/// The sound card of the catalogue whose probe is most like that of the device, with the sizes and speeds of the device
+/// The sound card of the catalogue whose probe is most like the device's probe, with the sizes and speeds of the device
 /// where such a card can have them.
 pub(super) fn stand_in(library: &Library, known: &DeviceFacts) -> Result<StandIn, Error> {
     let figures = known.figures_to_meet();

@@ -7,6 +7,7 @@
 pub(super) mod facts;
 mod points;
 mod probed;
+mod two;
 mod wear;
 
 pub use facts::{DeviceFacts, Evidence, Partition};
@@ -24,6 +25,7 @@ use crate::progress::Listener;
 use facts::FIRST_MIN;
 use floatgate_config::Library;
 use points::{existing_point, filesystem_point, partition_point, recipe_point, size_point, trust_point};
+use two::TwoPartitions;
 use wear::{life_point, lives, no_speed_point, speed_point};
 
 /// Bytes written to a card in a day where nothing else is said.
@@ -80,7 +82,12 @@ pub fn advise(
         None => stand_in(library, known)?,
     };
     let known = &known.with_open_aus_of(&model.spec);
-    let (start, place) = known.place();
+    let two = TwoPartitions::of(known, &wanted.needs)?;
+    let (start, place) = two.as_ref().map_or_else(|| known.place(), |two| (two.root_start, two.root));
+    let needs = match two {
+        Some(_) => TwoPartitions::needs_of_root(&wanted.needs),
+        None => wanted.needs.clone(),
+    };
     let replayed = at_least_the_traces(model.clone());
     let likeness = match enlarged(&model, &replayed, &wanted.traces)? {
         Some(larger) => format!("{likeness}. {larger}"),
@@ -88,7 +95,7 @@ pub fn advise(
     };
     let named = NamedCard { name: known.target.clone(), card: replayed };
     let matrix = compare(&[named], &wanted.traces, wanted.state, wanted.seed, progress)?;
-    let unfit = |fs: BlockFs| unmet(fs, &wanted.needs, &place);
+    let unfit = |fs: BlockFs| unmet(fs, &needs, &place);
     let fs = best(&matrix, &unfit)?;
     let mut points = Vec::new();
     points.extend(trust_point(known));
@@ -113,6 +120,14 @@ pub fn advise(
         );
     } else if has_life {
         points.push(life_point(known, (fs, &lives), &model, card.is_some(), wanted));
+    }
+    if let Some(two) = &two {
+        two.lay_out(&mut points, known, fs);
+    }
+    let is_about_filesystem = |point: &&mut Point| point.topic == "filesystem";
+    let warning = warning.filter(|_| known.loses_data().is_none());
+    if let (Some(warning), Some(point)) = (warning, points.iter_mut().find(is_about_filesystem)) {
+        point.rests_on.insert(point.rests_on.len().min(1), warning);
     }
     Ok(Advice {
         target: known.target.clone(),
@@ -172,13 +187,11 @@ fn best(matrix: &Matrix, unfit: &dyn Fn(BlockFs) -> Option<&'static str>) -> Res
     }
     let found = ranked.iter().copied().find(|fs| unfit(*fs).is_none());
     found.ok_or_else(|| {
-        let reasons: Vec<String> = ranked
-            .iter()
-            .filter_map(|fs| Some(format!("not {}: {}", fs.name(), unfit(*fs)?)))
-            .collect();
+        let reasons: Vec<String> =
+            ranked.iter().filter_map(|fs| Some(format!("not {}: {}", fs.name(), unfit(*fs)?))).collect();
         Error::request(
             format!("no filesystem meets all needs: {}", reasons.join("; ")),
-            "make two partitions, and ask for each with its own needs: one of FAT that boots, one for the root",
+            "make two partitions, and ask for each with its own needs: one of FAT, one for the root",
         )
     })
 }

@@ -30,7 +30,7 @@ fn sure(evidence: &Evidence) -> String {
 
 /// Device that commands name: the target if it is one. For an image file it is a name that no device has, so that a pasted command
 /// overwrites nothing; for a card of the catalogue it is the usual name of an SD card.
-fn device(known: &DeviceFacts) -> &str {
+pub(super) fn device(known: &DeviceFacts) -> &str {
     let is_description = known.target.ends_with(".toml") || known.target.ends_with(".json");
     if known.target.starts_with("/dev/") {
         &known.target
@@ -42,7 +42,7 @@ fn device(known: &DeviceFacts) -> &str {
 }
 
 /// Node of a partition: Linux puts a `p` between a name that ends with a digit and the number.
-fn node(device: &str, number: u64) -> String {
+pub(super) fn node(device: &str, number: u64) -> String {
     match number {
         0 => device.to_owned(),
         _ if device.ends_with(|last: char| last.is_ascii_digit()) => format!("{device}p{number}"),
@@ -56,9 +56,19 @@ const BLOCK: u64 = 4096;
 /// Most sectors that an MBR counts.
 const MBR_SECTORS_MAX: u64 = u32::MAX as u64;
 
+/// Number of sectors of a size or position in bytes.
+pub(super) const fn sectors_of(bytes: u64) -> u64 {
+    bytes / SECTOR
+}
+
+/// Kind of the partition table of a card whose last partition ends at this byte.
+pub(super) const fn label(end: u64) -> &'static str {
+    if sectors_of(end) <= MBR_SECTORS_MAX { "dos" } else { "gpt" }
+}
+
 pub(super) fn partition_point(known: &DeviceFacts, fs: BlockFs, start: u64, place: &PartitionShape) -> Point {
-    let (first, sectors) = (start / SECTOR, place.bytes / SECTOR);
-    let label = if first + sectors <= MBR_SECTORS_MAX { "dos" } else { "gpt" };
+    let (first, sectors) = (sectors_of(start), sectors_of(place.bytes));
+    let label = label(start + place.bytes);
     let kind = if label == "dos" { format!(", type={}", fs.partition_type()) } else { String::new() };
     let au = &known.au_bytes;
     let mut point = Point::new(
