@@ -292,11 +292,14 @@ mod tests {
         for (name, reason) in [
             ("evil-8g", Some("one in 1000 sectors")),
             ("dying-8g", Some("cycles")),
+            ("dies-at-cut-8g", Some("may not start any more")),
             ("samsung-evo-16g", None),
         ] {
             let point = trust_point(&known(name));
             assert_eq!(point.is_some(), reason.is_some(), "{name}: {point:?}");
-            assert!(point.is_none_or(|point| point.rests_on[0].contains(reason.unwrap())), "{name}");
+            assert!(point.is_none_or(|point| point.advice.contains(reason.unwrap())), "{name}");
+            let unfit = known(name).untrusted_reason();
+            assert_eq!(unfit.is_some(), reason.is_some(), "{name}: {unfit:?}");
         }
         for (kind, is_told) in [("unstable", true), ("corrupt", true), ("none", false), ("wraps", false)] {
             let json = json!({ "capacity_bytes": 1 << 30, "answers": { "fake": { "value": kind, "reason": "seen" } } });
