@@ -35,7 +35,7 @@ pub struct CutResults {
     pub files_checked: u64,
     /// Losses after which the filesystem was not as it must be, at most 100.
     pub failures: Vec<CutFailure>,
-    /// What the checks after the losses show, in words.
+    /// Finding of the checks after the losses, in words.
     pub verdict: String,
 }
 
@@ -50,7 +50,7 @@ impl CutResults {
         }
     }
 
-    /// What the checks after the losses show.
+    /// Finding of the checks after the losses.
     fn in_words(&self) -> &'static str {
         match (self.failures.is_empty(), self.files_checked) {
             (false, _) => "the filesystem or a synced file was damaged",
