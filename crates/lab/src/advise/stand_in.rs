@@ -181,6 +181,7 @@ fn scaled(time: Nanos, by: f64) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use floatgate_testing::few_or_all;
     use serde_json::json;
 
     /// An eMMC is not advised by a slow SD card with the same allocation unit, nor a slow card by a fast one.
@@ -222,7 +223,9 @@ mod tests {
     #[test]
     fn a_card_of_the_catalogue_is_found_by_its_probe() {
         let library = Library::built_in();
-        for (name, figures) in Figures::of_catalogue().unwrap() {
+        let few = ["a1-32g", "a2-128g", "emmc-16g", "kingston-class-10"];
+        let cards = Figures::of_catalogue().unwrap().into_iter();
+        for (name, figures) in cards.filter(|(name, _)| few_or_all(few.contains(&&**name), true)) {
             let spec = load(&library, &*name, &[]).unwrap().spec;
             let found = stand_in(&library, &probed(&figures, spec.capacity_bytes)).unwrap();
             let says = format!("traces replayed on {name}, the most similar card of the catalogue");
