@@ -76,7 +76,9 @@ pub(super) fn stand_in(library: &Library, known: &DeviceFacts) -> Result<StandIn
         }
     }
     let capacity = known.capacity_bytes / card.spec.au_bytes * card.spec.au_bytes;
-    if capacity != card.spec.capacity_bytes && change(&mut card, |spec| spec.capacity_bytes = capacity) {
+    if known.capacity_bytes != card.spec.capacity_bytes
+        && change(&mut card, |spec| spec.capacity_bytes = capacity)
+    {
         own.capacity = figures.capacity;
         found.push(size(capacity));
     }
