@@ -25,7 +25,6 @@ use crate::progress::Listener;
 use facts::FIRST_MIN;
 use floatgate_config::Library;
 use points::{existing_point, filesystem_point, partition_point, recipe_point, size_point, trust_point};
-use two::TwoPartitions;
 use wear::{life_point, lives, no_speed_point, speed_point};
 
 /// Bytes written to a card in a day where nothing else is said.
@@ -82,10 +81,10 @@ pub fn advise(
         None => stand_in(library, known)?,
     };
     let known = &known.with_open_aus_of(&model.spec);
-    let two = TwoPartitions::of(known, &wanted.needs)?;
+    let two = two::TwoPartitions::of(known, &wanted.needs)?;
     let (start, place) = two.as_ref().map_or_else(|| known.place(), |two| (two.root_start, two.root));
     let needs = match two {
-        Some(_) => TwoPartitions::needs_of_root(&wanted.needs),
+        Some(_) => two::TwoPartitions::needs_of_root(&wanted.needs),
         None => wanted.needs.clone(),
     };
     let replayed = at_least_the_traces(model.clone());
