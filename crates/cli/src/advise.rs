@@ -27,14 +27,15 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   floatgate advise samsung-evo-16g
   floatgate advise kingston-class-10 --workload postmark --state full
-  floatgate advise samsung-evo-16g --need root,power-cuts --workload create
+  floatgate advise samsung-evo-16g --need boot,root,power-cuts --workload create
   floatgate advise /dev/mmcblk0
   floatgate probe /dev/mmcblk0 --write --json > card.json && floatgate advise card.json
   floatgate advise imx6-mx30lf2g18ac --partition 64MiB --years 10 --temperature 55
   floatgate advise w25n01gv --json
 
 The target is a card of the catalogue, a block device or an image of one, or a saved result of `probe`. For raw flash it is a setup or a part. Block devices \
-and images are only read, as by `probe`.
+and images are only read, as by `probe`. A probed device is advised by the card of the catalogue whose own probe is most like the device's probe; a figure \
+in which they differ by more than 2 times is named. With `--need boot` and a need that FAT does not meet, two partitions are laid out: FAT that boots, and the root.
 
 Filesystems of cards are compared by replaying the traces of `fs cards`. Filesystems of raw flash, bus modes, ECC and scrubbing are compared by the tests of \
 `fs`, `speed`, `ecc advise` and `life`, on as much flash as these tests need. A log of flashbench or fio does not contain the size of the card, so it gives no \

@@ -38,7 +38,8 @@ use std::process::ExitCode;
   floatgate probe samsung-evo-16g --noise 2 --seed 7 --json
   floatgate probe /dev/mtd0
 
-A card of the catalogue is simulated in virtual time. A file or block device is only read, unless --write is given.
+A card of the catalogue is simulated in virtual time. A file or block device is only read, unless --write is given. A device in use is refused: probe the card \
+from which a board runs in a reader on another computer, or boot the board from another medium.
 
 With --write, all overwritten data is restored at the end, also after Ctrl-C. Before a range is overwritten, its contents are saved durably in a file. \
 If the probe is killed or the host loses power, --restore writes the contents back; --kept lists such files, and --forget deletes one.
@@ -342,12 +343,15 @@ fn real_bytes(samples: &Samples) -> u64 {
     conclude(samples).capacity.count().unwrap_or(samples.capacity)
 }
 
+/// Advice for a device in use, which may be the card from which the system runs.
+const IN_USE: &str = "nothing was read or written; for the card from which this system runs, use a reader on another computer, or boot from another medium";
+
 /// Opens a file or block device that is not in use.
 fn open(path: &Path, writes: bool) -> Result<Host, Failure> {
     let failed = |error: io::Error| Failure::new(format!("{}: {error}", path.display()), advice(&error));
     let refuse = |users: &[String]| match users.is_empty() {
         true => Ok(()),
-        false => Err(in_use(path, users, "nothing was read or written")),
+        false => Err(in_use(path, users, IN_USE)),
     };
     // For a device in use, the error names its users instead of the error `busy`.
     refuse(&holders(path).map_err(failed)?)?;

@@ -368,11 +368,13 @@ fn is_image(root: &Path, metadata: &Metadata) -> bool {
 }
 
 /// True if the mount of a device number belongs to `floatgate serve` (proc(5), mountinfo: type and source follow a
-/// dash).
+/// dash). A mount by root has no subtype, as fusermount adds it.
 fn is_served_card(mountinfo: &str, device: &str) -> bool {
+    let is_card =
+        |source: &str| ["fuse.floatgate card ", "fuse card "].iter().any(|own| source.starts_with(own));
     let is_it = |line: &str| {
         let (mount, source) = line.split_once(" - ")?;
-        Some(mount.split(' ').nth(2)? == device && source.starts_with("fuse.floatgate card "))
+        Some(mount.split(' ').nth(2)? == device && is_card(source))
     };
     mountinfo.lines().any(|line| is_it(line) == Some(true))
 }
@@ -603,8 +605,9 @@ mod tests {
     #[test]
     fn a_served_card_is_no_image() {
         let mounts = "22 1 179:2 / / rw - ext4 /dev/root rw\n40 22 0:50 / /mnt rw,nosuid - fuse.floatgate card rw\n\
-                      41 22 0:51 / /image rw - fuse.floatgate flash.ubi rw\n42 22 0:52 / /ntfs rw - fuseblk card rw\n";
-        assert!(is_served_card(mounts, "0:50"));
+                      41 22 0:51 / /image rw - fuse.floatgate flash.ubi rw\n42 22 0:52 / /ntfs rw - fuseblk card rw\n\
+                      43 22 0:53 / /root rw - fuse card rw\n";
+        assert!(is_served_card(mounts, "0:50") && is_served_card(mounts, "0:53"));
         for other in ["179:2", "0:51", "0:52", "0:5"] {
             assert!(!is_served_card(mounts, other), "{other}");
         }

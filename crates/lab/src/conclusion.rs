@@ -224,8 +224,9 @@ impl Concluded for CutReport {
         let cuts = grouped_count(self.cuts + self.recovery_cuts, "power cut");
         match self.failures.len() as u64 {
             0 => format!(
-                "The card lost nothing that was flushed in {cuts}, and was ready within {}.",
-                seconds(self.ready_us_max / 1e6)
+                "The card lost nothing that was flushed in {cuts}, and was ready within {}. {}",
+                seconds(self.ready_us_max / 1e6),
+                self.assumptions
             ),
             failed => format!("The card broke its promises in {} of {}.", failed, count(self.runs, "run")),
         }
@@ -368,7 +369,7 @@ impl Concluded for CardRuns<'_> {
     }
 }
 
-/// Text of the fastest filesystem for each workload, and of the runs that failed.
+/// Text of the fastest filesystem for each workload, of the runs that failed, and of what losses of power show.
 fn of_runs(runs: &[CardRun]) -> String {
     let mut workloads: Vec<&str> = Vec::new();
     for run in runs {
@@ -394,7 +395,14 @@ fn of_runs(runs: &[CardRun]) -> String {
     let failed = runs.iter().filter(|run| run.verdict != "clean").count() as u64;
     let failed =
         (failed > 0).then(|| format!("{failed} of {} did not end clean.", count(runs.len() as u64, "run")));
-    fastest.chain(failed).collect::<Vec<_>>().join(" ")
+    let mut checked: Vec<String> = Vec::new();
+    for results in runs.iter().filter_map(|run| run.power_loss.as_ref()) {
+        let said = format!("After losses of power, {}.", results.verdict);
+        if !checked.contains(&said) {
+            checked.push(said);
+        }
+    }
+    fastest.chain(failed).chain(checked).collect::<Vec<_>>().join(" ")
 }
 
 impl<T: Concluded> Concluded for Grounded<T> {
@@ -412,7 +420,7 @@ impl Concluded for Node {}
 
 impl Concluded for floatgate_probe::Report {
     fn conclusion(&self) -> String {
-        floatgate_probe::conclusion(&self.answers).unwrap_or_default()
+        floatgate_probe::conclusion(&self.answers)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The answers of a probe in one or two sentences.
 
+use crate::analysis::IMAGE;
 use crate::answer::{Answer, Answers, Value};
+use floatgate_mtd::size::text as size;
 use floatgate_mtd::words::count;
 
 /// Ratio of sequential to random write speed from which random writes are called slow.
@@ -12,18 +14,18 @@ const GENUINE: Value = Value::Word("none");
 /// Random write speed that application class A1 guarantees, MB/s: 500 writes of 4 KiB a second.
 const A1_MB_S: f64 = 500.0 * 4096.0 / 1e6;
 
-/// One or two sentences with the main facts about a card. `None` if neither its speed nor a fault is known.
-pub fn conclusion(answers: &Answers) -> Option<String> {
+/// One or two sentences with the main facts about a card, or the reason for which neither its speed nor a fault is known.
+pub fn conclusion(answers: &Answers) -> String {
     let is_sure = answers.fake.confidence >= SURE;
     if let Some(Value::Word(kind)) = answers.fake.value.filter(|kind| is_sure && *kind != GENUINE) {
-        return Some(format!("Do not use this card ({kind}): {}.", answers.fake.reason));
+        return untrue(kind, answers);
     }
     let (read, write) = (measure(&answers.read_speed), measure(&answers.write_speed));
     // Writes of the steady state are larger than 4 KiB. Their speed is an upper limit for the speed of small writes,
     // but does not replace it.
     let (small, lasting) = (measure(&answers.small_writes), measure(&answers.steady_state));
     let slowest = small.into_iter().chain(lasting).reduce(f64::min);
-    Some(match (write, slowest, read) {
+    match (write, slowest, read) {
         (Some(write), Some(slowest), _) if slowest * SLOW < write => scattered(answers, slowest, write),
         (Some(write), Some(slowest), _) if small.is_some() => format!(
             "This card writes {write} MB/s in order and {slowest} at random: small scattered writes do not slow it down."
@@ -41,10 +43,28 @@ pub fn conclusion(answers: &Answers) -> Option<String> {
             format!("This card reads {read} MB/s and writes {write} MB/s in order.{small}")
         }
         (None, _, Some(read)) => {
-            format!("This card reads {read} MB/s in order; only a probe that writes shows how it writes.")
+            let more = if answers.fake.value.is_none() { ", and whether its size is true" } else { "" };
+            format!(
+                "This card reads {read} MB/s in order; only a probe that writes shows how it writes{more}."
+            )
         }
-        _ => return None,
-    })
+        (Some(write), None, None) => format!("This card writes {write} MB/s in order."),
+        (None, _, None) if answers.read_speed.reason == IMAGE => {
+            format!("This is {IMAGE}, so only its contents and its partitions were looked at.")
+        }
+        (None, _, None) => format!("No speed and no fault of it is known: {}.", answers.read_speed.reason),
+    }
+}
+
+/// Advice against a card whose size is false, or whose contents change.
+fn untrue(kind: &str, answers: &Answers) -> String {
+    let reason = &answers.fake.reason;
+    match answers.capacity.count().map(size) {
+        Some(real) => format!(
+            "Do not use this card: it is a fake ({kind}) with {real}, less than it says: {reason}. Return it; until then, only a partition that ends within these {real} keeps its data."
+        ),
+        None => format!("Do not use this card: it does not keep its contents ({kind}): {reason}. Return it."),
+    }
 }
 
 fn scattered(answers: &Answers, small: f64, write: f64) -> String {
@@ -93,41 +113,44 @@ mod tests {
     #[test]
     fn a_card_is_described_by_what_was_measured() {
         let mut answers = Answers::unknown("not measured");
-        assert_eq!(conclusion(&answers), None);
+        assert_eq!(conclusion(&answers), "No speed and no fault of it is known: not measured.");
+        assert!(conclusion(&Answers::unknown(IMAGE)).starts_with("This is an image, a file or"));
         let found = |value, unit| Answer::found(value, unit, 0.9, "so it was".to_owned());
         answers.read_speed = found(Value::Measure(22.0), "MB/s");
-        assert!(
-            conclusion(&answers)
-                .is_some_and(|text| text.starts_with("This card reads 22 MB/s in order; only"))
-        );
+        let text = conclusion(&answers);
+        assert!(text.starts_with("This card reads 22 MB/s in order; only"), "{text}");
+        assert!(text.ends_with("how it writes, and whether its size is true."), "{text}");
         answers.write_speed = found(Value::Measure(12.9), "MB/s");
         answers.steady_state = found(Value::Measure(0.05), "MB/s");
         answers.open_aus_linear = found(Value::Count(1), "AUs");
         assert_eq!(
-            conclusion(&answers).as_deref(),
-            Some(
-                "This card is slow at small scattered writes, 0.05 MB/s against 12.9 in order: it keeps 1 allocation unit open. A card of the application class A1 is at least 41 times as fast there."
-            )
+            conclusion(&answers),
+            "This card is slow at small scattered writes, 0.05 MB/s against 12.9 in order: it keeps 1 allocation unit open. A card of the application class A1 is at least 41 times as fast there."
         );
         answers.steady_state = found(Value::Measure(9.0), "MB/s");
-        assert!(conclusion(&answers).is_some_and(|text| text.contains("only writes of 4 KiB show")));
-        // Large random writes are fast, and small ones are slow.
+        assert!(conclusion(&answers).contains("only writes of 4 KiB show"));
+        // Large writes at random are fast, and small ones are not.
         answers.small_writes = found(Value::Measure(2.81), "MB/s");
-        assert!(
-            conclusion(&answers).is_some_and(|text| text.contains("slow at small scattered writes, 2.81"))
-        );
+        assert!(conclusion(&answers).contains("slow at small scattered writes, 2.81"));
         answers.app_class = found(Value::Word("A1"), "");
         assert_eq!(
-            conclusion(&answers).as_deref(),
-            Some(
-                "This card writes 12.9 MB/s in order, and 2.81 in small scattered writes, by which it reaches the application class A1."
-            )
+            conclusion(&answers),
+            "This card writes 12.9 MB/s in order, and 2.81 in small scattered writes, by which it reaches the application class A1."
         );
         answers.small_writes = found(Value::Measure(8.0), "MB/s");
-        assert!(conclusion(&answers).is_some_and(|text| text.ends_with("do not slow it down.")));
+        assert!(conclusion(&answers).ends_with("do not slow it down."));
         answers.fake = found(GENUINE, "");
-        assert!(conclusion(&answers).is_some_and(|text| text.ends_with("do not slow it down.")));
+        assert!(conclusion(&answers).ends_with("do not slow it down."));
+        answers.fake = found(Value::Word("unstable"), "");
+        assert_eq!(
+            conclusion(&answers),
+            "Do not use this card: it does not keep its contents (unstable): so it was. Return it."
+        );
         answers.fake = found(Value::Word("wraps"), "");
-        assert_eq!(conclusion(&answers).as_deref(), Some("Do not use this card (wraps): so it was."));
+        answers.capacity = found(Value::Count(8 << 30), "B");
+        assert_eq!(
+            conclusion(&answers),
+            "Do not use this card: it is a fake (wraps) with 8192 MiB, less than it says: so it was. Return it; until then, only a partition that ends within these 8192 MiB keeps its data."
+        );
     }
 }

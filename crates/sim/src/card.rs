@@ -1,7 +1,7 @@
 //! SD cards and eMMC, loaded from the catalogue or a user's file.
 
 use floatgate_card::{BusMode, CardSpec};
-use floatgate_config::{ConfigError, Library, Override, Part};
+use floatgate_config::{ConfigError, Library, Override, Part, Provenance};
 use std::path::Path;
 
 /// A card from the catalogue or a user's file.
@@ -26,6 +26,17 @@ impl LoadedCard {
         let spec = &self.spec;
         let keeps_data = spec.evil.is_none() && spec.loss == floatgate_card::LossSpec::default();
         spec.fake.is_none() && keeps_data && spec.wear.endurance_cycles >= ENDURANCE_CYCLES_MIN
+    }
+}
+
+/// Source of a value that an override states, which counts as certain.
+fn source_of_override(set: &Override) -> Provenance {
+    Provenance {
+        of: vec![set.path()],
+        from: "set for this result".to_owned(),
+        confidence: 1.0,
+        fitted_to: Vec::new(),
+        note: String::new(),
     }
 }
 
@@ -81,5 +92,7 @@ pub fn load_on_host(
         config.wrong(&key, format!("{}{}", bad.problem, others(&key, sets)))
     })?;
     let host = host.map(|host| host.display().to_string());
-    Ok(LoadedCard { part: config.part().clone(), spec, host })
+    let mut part = config.part().clone();
+    part.sources.extend(sets.iter().map(source_of_override));
+    Ok(LoadedCard { part, spec, host })
 }

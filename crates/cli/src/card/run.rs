@@ -50,7 +50,8 @@ in a filesystem in use. With --discard yes, the filesystem tells the card which 
 
 With --cuts, the power is cut at flushes of the workload, and between flushes. The drive then has all data that was flushed. For each map unit (with --tear: each \
 sector) that was written or discarded later, it has the old or the new content. The filesystem must recover with its own fsck, or, if it has none, when it is \
-mounted. The workload create then makes 100 files instead of 300; files that were synced before the cut must exist.
+mounted. The workload create then makes 100 files instead of 300; files that were synced before the cut must exist. The other workloads sync no files that are \
+checked, so after them only the check of the filesystem decides, and the verdict says so.
 
 The first run of QEMU downloads the kernel's package (70 MB) into the user's cache. Root rights are needed only if FUSE needs them. User Mode Linux works without \
 FUSE, and has all filesystems except exfat.")]
@@ -475,9 +476,9 @@ fn text(runs: &[CardRun]) -> String {
 
 /// Text about the power losses of a run, and the first failures.
 fn power_loss(run: &CardRun, results: &CutResults) -> String {
-    let CutResults { flushes, cuts, corrected, files_checked, failures } = results;
+    let CutResults { flushes, cuts, corrected, files_checked, failures, verdict } = results;
     let mut text = format!(
-        "{} {}: {cuts} losses of power at {flushes} flushes; fsck corrected something after {corrected}, {files_checked} synced files were looked for, {} failures\n",
+        "{} {}: {cuts} losses of power at {flushes} flushes; fsck corrected something after {corrected}, {files_checked} synced files were looked for, {} failures\n  {verdict}\n",
         name(run),
         run.workload,
         failures.len()

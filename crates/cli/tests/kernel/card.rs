@@ -301,6 +301,7 @@ fn survives_losses_of_power(filesystems: &str, cuts: &str) -> Vec<Value> {
         assert_eq!(results["failures"], Value::Array(Vec::new()), "{run}");
         assert!(number(&results["cuts"]) >= 8 && number(&results["flushes"]) >= 100, "{run}");
         assert!(number(&results["files_checked"]) > 0, "{run}");
+        assert!(results["verdict"].as_str().unwrap().ends_with("the synced files were there"), "{run}");
     }
     runs
 }

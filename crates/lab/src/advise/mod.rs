@@ -9,6 +9,7 @@
 pub mod card;
 pub mod ecc;
 pub mod existing;
+mod figures;
 pub mod flash;
 pub mod mkfs;
 mod stand_in;

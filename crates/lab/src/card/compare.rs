@@ -10,6 +10,7 @@ use super::shipped::{CardRequests, ShippedTrace};
 use super::state::{CardState, StandIn};
 use super::{CardOptions, LoadedCard};
 use crate::Error;
+use crate::advise::card::DeviceFacts;
 use crate::progress::{Listener, Progress};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -136,7 +137,11 @@ pub fn compare(
     }
     relate(&mut cells);
     let remarks = remarks(traces);
-    let cards = cards.iter().map(|card| advise(&card.name, card.card.is_sound(), &cells)).collect();
+    let of_card = |card: &NamedCard| {
+        let unfit = DeviceFacts::of_card(&card.name, &card.card).untrusted_reason();
+        advise(&card.name, unfit.as_deref(), &cells)
+    };
+    let cards = cards.iter().map(of_card).collect();
     Ok(Matrix { cells, cards, remarks })
 }
 
@@ -233,7 +238,7 @@ fn scores(cells: &[&Cell]) -> Vec<Score> {
 /// Times that differ by less than this part are called equal.
 const EQUAL: f64 = 0.05;
 
-fn advise(card: &str, is_sound: bool, cells: &[Cell]) -> CardAdvice {
+fn advise(card: &str, unfit: Option<&str>, cells: &[Cell]) -> CardAdvice {
     let own: Vec<&Cell> = cells.iter().filter(|cell| cell.card == card && cell.is_ranked).collect();
     let filesystems = scores(&own);
     let failed: u64 = own.iter().map(|cell| cell.failed).sum();
@@ -245,8 +250,8 @@ fn advise(card: &str, is_sound: bool, cells: &[Cell]) -> CardAdvice {
     if failed > 0 {
         advice += &format!(" The card failed in {failed} requests.");
     }
-    if !is_sound {
-        advice += " But do not use this card: it is smaller than it says, is about to die, or changes what it stores.";
+    if let Some(reason) = unfit {
+        advice += &format!(" But do not use this card: {reason}.");
     }
     CardAdvice { card: card.to_owned(), filesystems, advice }
 }
@@ -312,7 +317,7 @@ mod tests {
         let advice = |times: &[(&str, &str, f64)]| {
             let mut cells: Vec<Cell> = times.iter().map(|(fs, load, time)| cell(fs, load, *time)).collect();
             relate(&mut cells);
-            advise("card", true, &cells).advice
+            advise("card", None, &cells).advice
         };
         let clear = [("a", "x", 100.0), ("b", "x", 400.0), ("a", "y", 10.0), ("b", "y", 10.0)];
         assert_eq!(advice(&clear), "Use a. Time of the others relative to it: b 2.0.");

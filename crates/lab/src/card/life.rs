@@ -111,6 +111,9 @@ pub struct CardLife {
     pub wear_spread: f64,
     /// Rated cycles of a block.
     pub endurance_cycles: u32,
+    /// Probability that the rated cycles are right, by their source; absent where they have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles_confidence: Option<f64>,
     /// Blocks that may fail before the card can no longer write.
     pub blocks_to_spare: u64,
     /// Bytes that the host writes until the wearing blocks have their rated cycles.
@@ -371,6 +374,7 @@ impl Worn {
             has_static_levelling: spec.wear.static_difference > 0,
             wear_spread: pool.spread,
             endurance_cycles: pool.endurance_cycles,
+            cycles_confidence: card.part.source_of(pool.cycles_key()).map(|source| source.confidence),
             blocks_to_spare: pool.to_spare,
             rated_bytes,
             life_bytes,
@@ -442,6 +446,11 @@ impl Pool {
             spread: if mean > 0.0 { f64::from(most) / mean } else { 1.0 },
             of_cycle: wearing as f64 * spec.au_bytes as f64 / erased_per_written.max(f64::EPSILON),
         }
+    }
+
+    /// Key of the rated cycles of these blocks.
+    const fn cycles_key(&self) -> &'static str {
+        if self.is_enhanced { "card.enhanced.endurance_cycles" } else { "card.wear.endurance_cycles" }
     }
 
     /// Wear of these blocks.

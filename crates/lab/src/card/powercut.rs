@@ -5,8 +5,8 @@
 
 use super::LoadedCard;
 use crate::Error;
-use floatgate_card::CardSpec;
 use floatgate_card::reference::{Ended, ReferenceModel};
+use floatgate_card::{CardSpec, LossSpec};
 use floatgate_mtd::Nanos;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
@@ -108,6 +108,9 @@ pub struct CutReport {
     pub ready_us_bound: f64,
     /// Runs in which something did not hold, at most 100.
     pub failures: Vec<CutFailure>,
+    /// Sentence on what of the model a card without failures owes to assumptions.
+    #[serde(skip)]
+    pub assumptions: String,
 }
 
 impl CutReport {
@@ -169,8 +172,24 @@ fn empty(card: &LoadedCard, spec: &CardSpec) -> CutReport {
         card: card.name(),
         capacity_bytes: spec.capacity_bytes,
         ready_us_bound: spec.power_on_bound().as_us_f64(),
+        assumptions: assumptions(card),
         ..CutReport::default()
     }
+}
+
+/// Sentence on the losses that the model of the card has, and on the confidence of its time without supply.
+fn assumptions(card: &LoadedCard) -> String {
+    let loss = match card.spec.loss == LossSpec::default() {
+        true => "its model loses nothing by design, as it has no [card.loss]",
+        false => "its model loses what [card.loss] says",
+    };
+    let source = card.part.source_of("card.power.hold_up_us");
+    let sure = source.map_or_else(
+        || "which has no source".to_owned(),
+        |source| format!("which is {:.0} % sure", source.confidence * 100.0),
+    );
+    let hold_up = card.spec.power.hold_up_us;
+    format!("This is no measurement: {loss}, and it works for {hold_up} without supply, {sure}.")
 }
 
 /// The card in the size asked for, with faults if there are to be some.
@@ -294,4 +313,28 @@ fn operations(spec: &CardSpec, options: &CutOptions) -> u64 {
     // What goes wrong here goes wrong in the runs, too.
     let _ = model.run(SHORT);
     count(&model) - before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::card::load;
+    use floatgate_config::{Library, Override};
+
+    #[test]
+    fn a_card_without_losses_states_what_is_assumed() {
+        let said = |name: &str, sets: &[&str]| {
+            let sets = Override::parse_all(sets).unwrap();
+            assumptions(&load(&Library::built_in(), name, &sets).unwrap())
+        };
+        let assumed = said("kingston-microsd-8g", &[]);
+        for part in ["no measurement", "has no [card.loss]", "for 3.00 ms without supply, which is 30 % sure"]
+        {
+            assert!(assumed.contains(part), "{part}: {assumed}");
+        }
+        let set = said("kingston-microsd-8g", &["card.power.hold_up_us=0"]);
+        assert!(set.contains("which is 100 % sure"), "{set}");
+        let lossy = said("loses-flushed-8g", &[]);
+        assert!(lossy.contains("loses what [card.loss] says"), "{lossy}");
+    }
 }

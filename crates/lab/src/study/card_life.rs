@@ -36,8 +36,9 @@ The trace is repeated without think times until the card erases as much as it wr
 requests. These erases are shared by all blocks of the card if it has static wear levelling, otherwise by the blocks that the workload reaches.
 
 The rated life ends at the rated cycles. The interval of the life comes from the spread of the lives of blocks (card.wear.life_spread): the life ends when more \
-blocks have failed than the card has spare blocks. Erases of an SLC cache count like all others. Temperature, and time without power, are not considered. For an \
-eMMC, a table shows its health registers (EXT_CSD) after years of the workload.
+blocks have failed than the card has spare blocks. It does not contain the uncertainty of the rated cycles, which the conclusion states. Erases of an SLC cache \
+count like all others. Temperature, and time without power, are not considered. For an eMMC, a table shows its health registers (EXT_CSD) after years of the \
+workload.
 
 --diskstats counts the sectors that were written since the start of a machine, and --hours gives the time since that start; for this machine it is read from \
 /proc/uptime.")
@@ -384,14 +385,24 @@ fn conclusion(life: &CardLife) -> String {
         )
     };
     let cost = format!("each byte written erases {:.2} of flash", life.erased_per_written);
+    let basis = basis(life.endurance_cycles, life.cycles_confidence);
     if life.is_steady {
-        format!("{lasts}; {cost}.")
+        format!("{lasts}; {cost}. {basis}")
     } else {
         format!(
-            "{lasts}; {cost}, a figure that was not yet steady after {}.",
+            "{lasts}; {cost}, a figure that was not yet steady after {}. {basis}",
             terabytes(life.host_bytes as f64)
         )
     }
+}
+
+/// Sentence on what the life rests on, and what it leaves out.
+fn basis(cycles: u32, confidence: Option<f64>) -> String {
+    let sure = confidence.filter(|confidence| *confidence < 1.0);
+    let sure =
+        sure.map_or_else(String::new, |confidence| format!(", which are {:.0} % sure", confidence * 100.0));
+    let cycles = grouped(cycles.into());
+    format!("This rests on {cycles} rated cycles{sure}, and leaves retention out.")
 }
 
 /// Text of the times that a tenth of the cases do not reach, and that all but a tenth do not reach.
@@ -416,7 +427,19 @@ fn span(years: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::diskstats::written;
-    use super::spans;
+    use super::{basis, spans};
+
+    #[test]
+    fn a_life_names_the_confidence_of_its_cycles() {
+        let assumed = basis(3000, Some(0.3));
+        assert_eq!(
+            assumed,
+            "This rests on 3 000 rated cycles, which are 30 % sure, and leaves retention out."
+        );
+        for stated in [basis(100, Some(1.0)), basis(100, None)] {
+            assert_eq!(stated, "This rests on 100 rated cycles, and leaves retention out.");
+        }
+    }
 
     #[test]
     fn an_interval_has_two_ends_or_one() {

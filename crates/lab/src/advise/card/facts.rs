@@ -1,10 +1,11 @@
 //! Properties of a device, from the catalogue; `probed` reads those from a probe.
 
 use super::super::existing::Existing;
+use super::super::figures::Figures;
 use super::super::mkfs::PartitionShape;
 use super::super::size;
 use crate::card::LoadedCard;
-use floatgate_card::LossSpec;
+use floatgate_card::{CardSpec, LossSpec};
 use serde::Deserialize;
 
 /// A number with its evidence.
@@ -55,6 +56,10 @@ pub struct DeviceFacts {
     pub life_used_percent: Option<Evidence>,
     /// True if the size is known only from the device's own report, because reads cannot detect a fake.
     pub is_size_unproven: bool,
+    /// True for an eMMC, false for an SD card; none where no register tells.
+    pub(crate) is_emmc: Option<bool>,
+    /// Figures of a probe, by which a similar card is found.
+    pub(crate) figures: Figures,
 }
 
 /// A partition of the device.
@@ -115,6 +120,8 @@ impl DeviceFacts {
             is_untrue: spec.evil.is_some(),
             life_used_percent: None,
             is_size_unproven: false,
+            is_emmc: None,
+            figures: Figures::default(),
         }
     }
 
@@ -136,6 +143,28 @@ impl DeviceFacts {
     /// Size of the largest partition that begins and ends at borders, in bytes.
     pub(crate) fn partition_bytes(&self) -> u64 {
         self.place().1.bytes
+    }
+
+    /// Figures that the most similar card has to meet: those of the probe. Where nothing of a card is visible, they are what is usual.
+    pub(crate) fn figures_to_meet(&self) -> Figures {
+        let capacity = Some(self.capacity_bytes as f64);
+        if self.is_card_visible {
+            return Figures { capacity, ..self.figures };
+        }
+        let [erase_block, page, open_aus_linear] =
+            [&self.au_bytes, &self.page_bytes, &self.open_aus].map(|usual| Some(usual.value as f64));
+        Figures { erase_block, page, open_aus_linear, capacity, ..Figures::default() }
+    }
+
+    /// The facts with the open allocation units of the card on which the advice rests, if it has no limit of them and a probe that wrote found none.
+    pub(super) fn with_open_aus_of(&self, spec: &CardSpec) -> Self {
+        let mut known = self.clone();
+        let is_unlimited = spec.open_aus == 0 && self.figures.small_writes.is_some();
+        if is_unlimited && self.figures.open_aus_linear.is_none() && self.open_aus.value > 0 {
+            let reason = "not measured: the most similar card has no limit".to_owned();
+            known.open_aus = Evidence { value: 0, confidence: ASSUMED, alternatives: Vec::new(), reason };
+        }
+        known
     }
 
     /// Start and shape of a partition: from the first border at or after 1 MiB to the last border.

@@ -6,13 +6,14 @@
 pub(super) mod facts;
 mod points;
 mod probed;
+mod two;
 mod wear;
 
 pub use facts::{DeviceFacts, Evidence, Partition};
 pub(crate) use wear::flash_blocks;
 
 use super::mkfs::{BlockFs, Need, PartitionShape, recipe, too_small_for};
-use super::stand_in::stand_in;
+use super::stand_in::{StandIn, stand_in};
 use super::{Advice, Point, size};
 use crate::Error;
 use crate::card::LoadedCard;
@@ -70,9 +71,20 @@ pub fn advise(
             ),
         ));
     }
-    let (model, likeness) = match card {
-        Some(card) => (card.clone(), format!("traces replayed on {}", known.target)),
+    let StandIn { card: model, likeness, warning } = match card {
+        Some(card) => StandIn {
+            card: card.clone(),
+            likeness: format!("traces replayed on {}", known.target),
+            warning: None,
+        },
         None => stand_in(library, known)?,
+    };
+    let known = &known.with_open_aus_of(&model.spec);
+    let two = two::TwoPartitions::of(known, &wanted.needs)?;
+    let (start, place) = two.as_ref().map_or_else(|| known.place(), |two| (two.root_start, two.root));
+    let needs = match two {
+        Some(_) => two::TwoPartitions::needs_of_root(&wanted.needs),
+        None => wanted.needs.clone(),
     };
     let replayed = at_least_the_traces(model.clone());
     let likeness = match enlarged(&model, &replayed, &wanted.traces)? {
@@ -81,7 +93,7 @@ pub fn advise(
     };
     let named = NamedCard { name: known.target.clone(), card: replayed };
     let matrix = compare(&[named], &wanted.traces, wanted.state, wanted.seed, progress)?;
-    let unfit = |fs: BlockFs| unmet(fs, &wanted.needs, &place);
+    let unfit = |fs: BlockFs| unmet(fs, &needs, &place);
     let fs = best(&matrix, &unfit)?;
     let mut points = Vec::new();
     points.extend(trust_point(known));
@@ -106,6 +118,14 @@ pub fn advise(
         );
     } else if has_life {
         points.push(life_point(known, (fs, &lives), &model, card.is_some(), wanted));
+    }
+    if let Some(two) = &two {
+        two.lay_out(&mut points, known, fs);
+    }
+    let is_about_filesystem = |point: &&mut Point| point.topic == "filesystem";
+    let warning = warning.filter(|_| known.loses_data().is_none());
+    if let (Some(warning), Some(point)) = (warning, points.iter_mut().find(is_about_filesystem)) {
+        point.rests_on.insert(point.rests_on.len().min(1), warning);
     }
     Ok(Advice {
         target: known.target.clone(),
@@ -165,13 +185,11 @@ fn best(matrix: &Matrix, unfit: &dyn Fn(BlockFs) -> Option<&'static str>) -> Res
     }
     let found = ranked.iter().copied().find(|fs| unfit(*fs).is_none());
     found.ok_or_else(|| {
-        let reasons: Vec<String> = ranked
-            .iter()
-            .filter_map(|fs| Some(format!("not {}: {}", fs.name(), unfit(*fs)?)))
-            .collect();
+        let reasons: Vec<String> =
+            ranked.iter().filter_map(|fs| Some(format!("not {}: {}", fs.name(), unfit(*fs)?))).collect();
         Error::request(
             format!("no filesystem meets all needs: {}", reasons.join("; ")),
-            "make two partitions, and ask for each with its own needs: one of FAT that boots, one for the root",
+            "make two partitions, and ask for each with its own needs: one of FAT, one for the root",
         )
     })
 }
@@ -272,11 +290,14 @@ mod tests {
         for (name, reason) in [
             ("evil-8g", Some("one in 1000 sectors")),
             ("dying-8g", Some("cycles")),
+            ("dies-at-cut-8g", Some("may not start any more")),
             ("samsung-evo-16g", None),
         ] {
             let point = trust_point(&known(name));
             assert_eq!(point.is_some(), reason.is_some(), "{name}: {point:?}");
-            assert!(point.is_none_or(|point| point.rests_on[0].contains(reason.unwrap())), "{name}");
+            assert!(point.is_none_or(|point| point.advice.contains(reason.unwrap())), "{name}");
+            let unfit = known(name).untrusted_reason();
+            assert_eq!(unfit.is_some(), reason.is_some(), "{name}: {unfit:?}");
         }
         for (kind, is_told) in [("unstable", true), ("corrupt", true), ("none", false), ("wraps", false)] {
             let json = json!({ "capacity_bytes": 1 << 30, "answers": { "fake": { "value": kind, "reason": "seen" } } });

@@ -12,10 +12,7 @@ use std::path::Path;
 /// Advice on a card that changes its contents or is about to die.
 pub(super) fn trust_point(known: &DeviceFacts) -> Option<Point> {
     let reason = known.unsafe_because.as_ref()?;
-    Some(
-        Point::new("trust", "do not use this card: it loses or changes data, or is about to")
-            .rests_on(reason.clone()),
-    )
+    Some(Point::new("trust", format!("do not use this card: {reason}")).rests_on(reason.clone()))
 }
 
 /// Advice on a card that is smaller than it reports.
@@ -33,7 +30,7 @@ fn sure(evidence: &Evidence) -> String {
 
 /// Device name in commands. It is the target if this is a device. For an image file it is a name that no device has, so that a
 /// pasted command overwrites nothing. For a card of the catalogue it is the usual name of an SD card.
-fn device(known: &DeviceFacts) -> &str {
+pub(super) fn device(known: &DeviceFacts) -> &str {
     let is_description = known.target.ends_with(".toml") || known.target.ends_with(".json");
     if known.target.starts_with("/dev/") {
         &known.target
@@ -45,7 +42,7 @@ fn device(known: &DeviceFacts) -> &str {
 }
 
 /// Device node of a partition. Linux inserts a `p` before the number if the device name ends with a digit.
-fn node(device: &str, number: u64) -> String {
+pub(super) fn node(device: &str, number: u64) -> String {
     match number {
         0 => device.to_owned(),
         _ if device.ends_with(|last: char| last.is_ascii_digit()) => format!("{device}p{number}"),
@@ -59,9 +56,19 @@ const BLOCK: u64 = 4096;
 /// Maximum number of sectors in an MBR.
 const MBR_SECTORS_MAX: u64 = u32::MAX as u64;
 
+/// Number of sectors of a size or position in bytes.
+pub(super) const fn sectors_of(bytes: u64) -> u64 {
+    bytes / SECTOR
+}
+
+/// Kind of the partition table of a card whose last partition ends at this byte.
+pub(super) const fn label(end: u64) -> &'static str {
+    if sectors_of(end) <= MBR_SECTORS_MAX { "dos" } else { "gpt" }
+}
+
 pub(super) fn partition_point(known: &DeviceFacts, fs: BlockFs, start: u64, place: &PartitionShape) -> Point {
-    let (first, sectors) = (start / SECTOR, place.bytes / SECTOR);
-    let label = if first + sectors <= MBR_SECTORS_MAX { "dos" } else { "gpt" };
+    let (first, sectors) = (sectors_of(start), sectors_of(place.bytes));
+    let label = label(start + place.bytes);
     let kind = if label == "dos" { format!(", type={}", fs.partition_type()) } else { String::new() };
     let au = &known.au_bytes;
     let mut point = Point::new(

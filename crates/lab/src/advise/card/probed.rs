@@ -1,5 +1,6 @@
 //! Parser of a probe's JSON.
 
+use super::super::figures::{Figures, comparable};
 use super::facts::{ASSUMED, DeviceFacts, Evidence, Partition, UNPROVEN};
 use crate::Error;
 use floatgate_mtd::advice;
@@ -82,6 +83,8 @@ impl DeviceFacts {
             is_untrue: answers.untrue().is_some(),
             unsafe_because: answers.untrue().or_else(|| answers.worn_out()),
             life_used_percent: count("life_used", &answers.life_used, &PERCENT)?,
+            is_emmc: probed.registers.kind.as_deref().map(|kind| kind == "MMC"),
+            figures: answers.figures(),
             au_bytes,
             partitions: probed.partition.partitions,
             findings: probed.partition.findings,
@@ -107,6 +110,7 @@ pub(super) struct Probed {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Registers {
+    kind: Option<String>,
     status: Option<Status>,
 }
 
@@ -141,6 +145,11 @@ pub(super) struct Answers {
     pub(super) phase: Answer<u64>,
     pub(super) page: Answer<u64>,
     pub(super) open_aus_linear: Answer<u64>,
+    buffer: Answer<u64>,
+    slc_cache: Answer<u64>,
+    steady_state: Answer<f64>,
+    small_writes: Answer<f64>,
+    read_latency: Answer<f64>,
     pub(super) read_speed: Answer<f64>,
     pub(super) write_speed: Answer<f64>,
     pub(super) capacity: Answer<u64>,
@@ -150,6 +159,25 @@ pub(super) struct Answers {
 }
 
 impl Answers {
+    /// Figures by which a similar card is found.
+    fn figures(&self) -> Figures {
+        let count = |answer: &Answer<u64>| comparable(answer.value.map(|value| value as f64));
+        let measure = |answer: &Answer<f64>| comparable(answer.value);
+        Figures {
+            erase_block: count(&self.erase_block),
+            page: count(&self.page),
+            open_aus_linear: count(&self.open_aus_linear),
+            buffer: count(&self.buffer),
+            slc_cache: count(&self.slc_cache),
+            write_speed: measure(&self.write_speed),
+            steady_state: measure(&self.steady_state),
+            small_writes: measure(&self.small_writes),
+            read_speed: measure(&self.read_speed),
+            read_latency: measure(&self.read_latency),
+            capacity: None,
+        }
+    }
+
     /// Reason not to trust a card whose contents changed during the probe.
     pub(super) fn untrue(&self) -> Option<String> {
         let kind = self.fake.value.as_deref()?;

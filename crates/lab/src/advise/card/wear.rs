@@ -122,9 +122,12 @@ pub(super) fn life_point(
         "only if what is written moves over the whole card, as it has no static wear levelling"
     };
     let whose = if is_own {
-        "rated cycles of this card"
+        let source = model.part.source_of("card.wear.endurance_cycles");
+        let sure =
+            source.map_or_else(String::new, |source| format!(", {:.0} % sure", source.confidence * 100.0));
+        format!("rated cycles of this card{sure}")
     } else {
-        "cycles assumed: those of the most similar card of the catalogue; nothing measures them"
+        "cycles assumed: those of the most similar card of the catalogue; nothing measures them".to_owned()
     };
     let still = if used.is_some() { "still " } else { "" };
     let words = if left > 0.0 {
@@ -152,11 +155,13 @@ pub(super) fn life_point(
             size(blocks * spec.au_bytes),
             spec.enhanced_blocks()
         )),
-        false => point.rests_on(format!("{} {whose}", spec.wear.endurance_cycles)).rests_on(format!(
-            "{} of flash, {} spare blocks included",
-            size(blocks * spec.au_bytes),
-            spec.spare_blocks
-        )),
+        false => point
+            .rests_on(format!("{} {whose}; retention is not part of it", spec.wear.endurance_cycles))
+            .rests_on(format!(
+                "{} of flash, {} spare blocks included",
+                size(blocks * spec.au_bytes),
+                spec.spare_blocks
+            )),
     };
     point.rests_on(format!(
         "{amplification:.2} erased bytes of flash for each byte written, in the steady state of a used card: the geometric mean over the workloads"
@@ -273,7 +278,10 @@ mod tests {
         assert!(lives[0].is_enhanced && short.advice.contains(&format!("about {told} can")), "{short:?}");
         let reason = "until the 100 rated cycles of the 548 blocks of the enhanced area";
         assert!(short.rests_on.iter().any(|line| line.contains(reason)), "{short:?}");
-        let (plain, _) = point(&[]);
-        assert!(plain.rests_on.iter().any(|line| line == "1000 rated cycles of this card"), "{plain:?}");
+        assert_eq!(lives[0].cycles_confidence, Some(1.0));
+        let (plain, lives) = point(&[]);
+        assert_eq!(lives[0].cycles_confidence, Some(0.3));
+        let cycles = "1000 rated cycles of this card, 30 % sure; retention is not part of it";
+        assert!(plain.rests_on.iter().any(|line| line == cycles), "{plain:?}");
     }
 }

@@ -35,6 +35,8 @@ pub struct CutResults {
     pub files_checked: u64,
     /// Losses after which the filesystem was not as it must be, at most 100.
     pub failures: Vec<CutFailure>,
+    /// Finding of the checks after the losses, in words.
+    pub verdict: String,
 }
 
 /// Most failures that are kept.
@@ -45,6 +47,17 @@ impl CutResults {
     pub(super) fn fail(&mut self, id: String, problem: String) {
         if self.failures.len() < FAILURES_MAX {
             self.failures.push(CutFailure { id, problem });
+        }
+    }
+
+    /// Finding of the checks after the losses.
+    fn in_words(&self) -> &'static str {
+        match (self.failures.is_empty(), self.files_checked) {
+            (false, _) => "the filesystem or a synced file was damaged",
+            (true, 0) => {
+                "the check of the filesystem found no damage; no synced file was looked for: only `create` syncs files that are checked"
+            }
+            (true, _) => "the check of the filesystem found no damage, and the synced files were there",
         }
     }
 }
@@ -214,6 +227,12 @@ impl CutDrive {
         format!("flush {} and {after} requests", moment.flush)
     }
 
+    /// Results of all losses, with what they show.
+    pub(super) fn into_results(self) -> CutResults {
+        let verdict = self.results.in_words().to_owned();
+        CutResults { verdict, ..self.results }
+    }
+
     pub(super) fn read(&mut self, sector: u64, out: &mut [u8]) -> io::Result<()> {
         for (sector, out) in (sector..).zip(out.chunks_exact_mut(SECTOR_BYTES)) {
             match self.sectors.get(&sector) {
@@ -364,5 +383,15 @@ mod tests {
         assert_eq!(drive.results.cuts, 10);
         drive.cut();
         assert_eq!((drive.order(), drive.results.cuts), ("done".to_owned(), 10));
+    }
+
+    #[test]
+    fn a_verdict_says_whether_synced_files_were_looked_for() {
+        let of = |files_checked| CutResults { files_checked, ..CutResults::default() };
+        assert!(of(0).in_words().contains("no synced file was looked for"));
+        assert!(of(3).in_words().contains("the synced files were there"));
+        let mut damaged = of(3);
+        damaged.fail("flush 1 and 0 requests".to_owned(), "files: gone".to_owned());
+        assert!(damaged.in_words().contains("damaged"));
     }
 }

@@ -74,7 +74,7 @@ pub struct CardRun {
     /// Protection period of NILFS2's cleaner in s; absent when it does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protection_period_s: Option<u32>,
-    /// Verdict: `clean`; `full` when the workload found no space left on a filesystem that is still clean;
+    /// Verdict: `clean` by the check of the filesystem; `full` when the workload found no space left on a filesystem that is still clean;
     /// `failed` with the phase that failed; `unfinished`. Phases are `mkfs`, `mount`, `cleaner`, `fill`,
     /// `workload`, `umount`, `fsck` and `recovery` from a loss of power.
     pub verdict: String,
@@ -410,7 +410,7 @@ impl Workbench {
         self.is_working = false;
         let Some(mut run) = self.run.take() else { return };
         run.check_us = passed;
-        run.power_loss = self.cut_drive.take().map(|drive| drive.results);
+        run.power_loss = self.cut_drive.take().map(CutDrive::into_results);
         self.log = None;
         run.verdict = verdict.to_owned();
         self.done.push(run);
