@@ -131,6 +131,11 @@ trait Tree: Send {
         None
     }
 
+    /// UUID of the filesystem, if its inodes keep their numbers.
+    fn uuid(&self) -> Option<[u8; 16]> {
+        None
+    }
+
     /// Bytes of a unit of encryption: those of a block of the filesystem.
     fn unit(&self) -> usize {
         BLOCK_BYTES

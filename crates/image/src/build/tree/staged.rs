@@ -34,7 +34,11 @@ struct Staged {
     shape: LittlefsShape,
     /// Free blocks of the image, once it is written.
     free: Option<u64>,
+    finish: Option<Finish>,
 }
+
+/// Last step of a change, once the store has the bytes of the image.
+pub(crate) type Finish = Box<dyn FnOnce() -> core::result::Result<(), ImageError> + Send>;
 
 /// Stages the files of a mounted LittleFS to change them. They are written to the store, which has its bytes, when all is changed.
 ///
@@ -44,8 +48,9 @@ pub(crate) fn changeable(
     fs: &mut dyn FileSystem,
     shape: LittlefsShape,
     store: Box<dyn Store>,
+    finish: Option<Finish>,
 ) -> core::result::Result<ImageFs, ImageError> {
-    let mut staged = Staged { fs: stage(bytes_of(&shape))?, store, shape, free: None };
+    let mut staged = Staged { fs: stage(bytes_of(&shape))?, store, shape, free: None, finish };
     let (from, to) = (fs.root(), staged.fs.root());
     copy(fs, &mut staged.fs, (from, to))?;
     Ok(Box::new(staged))
@@ -282,6 +287,14 @@ impl FileSystem for Staged {
     }
 
     fn unmount(mut self: Box<Self>) -> Result<()> {
-        if self.free.is_none() { self.write_image() } else { Ok(()) }
+        if self.free.is_none() {
+            self.write_image()?;
+        }
+        self.finish.take().map_or(Ok(()), |finish| {
+            finish().map_err(|error| match error {
+                ImageError::Filesystem(error) => error,
+                error => Error::Failed(error.to_string()),
+            })
+        })
     }
 }
