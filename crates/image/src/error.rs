@@ -260,7 +260,10 @@ pub enum TreeLack {
     /// Changes of its files.
     #[error("which is read and not changed")]
     Changes,
-    /// Repair of damage.
+    /// Changes in a static volume of UBI.
+    #[error("in a static volume, which is only written as a whole")]
+    StaticVolume,
+    /// A repair of damage.
     #[error("which is not repaired")]
     Repair,
     /// Nodes with their fields.

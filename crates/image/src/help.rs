@@ -442,7 +442,7 @@ impl Help for EccError {
                 advice! { "fill the last page with FFh bytes, as `ecc encode` did before it computed the OOB" }
             }
             Self::AllErased | Self::TooLittle => advice! { "give the code with ", Code },
-            Self::SameChip { .. } => {
+            Self::SameChip { .. } | Self::Repeats { .. } => {
                 advice! { "name the dump of the other chip; ", shell("floatgate ecc merge"), " merges dumps of one chip" }
             }
             Self::Read { .. } => advice! { "name a file that can be read" },

@@ -121,20 +121,37 @@ impl Image {
         }
     }
 
-    /// The dump with the page sizes that its bad block markers imply, if all filesystems in its bytes are damaged, but one in these pages is
-    /// intact. A controller has then put ECC bytes between the data.
+    /// The dump in pages whose sizes its bad block markers tell, where no filesystem in its bytes can be read and one in these pages can: a
+    /// controller has put ECC bytes between the data.
     fn in_better_pages(&self, found: &[map::Readable]) -> Result<Option<Self>, ImageError> {
-        let is_good = |store: &dyn Store, found: &[map::Readable]| {
-            found.iter().any(|found| map::readable::damage_at(store, found.kind, found.at).is_none())
-        };
-        if is_good(&*self.store()?, found) {
+        let Bytes::File(file) = &self.bytes else { return Ok(None) };
+        if self.sizes.stated_pages().is_some() || self.has_whole(found)? {
             return Ok(None);
         }
-        let Some((image, _)) = self.in_marked_pages()? else { return Ok(None) };
-        let store = image.store()?;
-        let inside = map::readable(&*store)?;
-        let found = inside.iter().map(ImageLocation::tree).collect();
-        Ok(is_good(&*store, &inside).then_some(Self { found, ..image }))
+        let store = self.store()?;
+        let marked = MarkedPages::find(&*store)?.map(MarkedPages::shape);
+        let marked = marked.filter(|pages| self.sizes.allows(pages));
+        let others = map::marked_pages(&*store, &self.sizes).into_iter();
+        let others = others.filter(|pages| marked.is_none_or(|marked| marked.stride() != pages.stride()));
+        for pages in marked.into_iter().chain(others) {
+            let image = Self::corrected(file, 0, pages, Access::Read, (None, self.sizes))?;
+            let inside = map::readable(&*image.store()?)?;
+            if image.has_whole(&inside)? {
+                let found = inside.iter().map(ImageLocation::tree).collect();
+                return Ok(Some(Self { found, ..image }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// True where a filesystem has no damage at its beginning, and its root can be read.
+    fn has_whole(&self, found: &[map::Readable]) -> Result<bool, ImageError> {
+        for found in found {
+            if map::is_whole(&|| self.store(), found)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The corrected dump with the page sizes that its bad block markers imply; `None` if they imply no sizes.

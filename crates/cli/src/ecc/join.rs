@@ -26,8 +26,9 @@ use std::process::ExitCode;
   floatgate ecc join chip0.bin chip1.bin -o both.ubi --json
   floatgate ecc join chip0.bin chip1.bin --unit 2048 --first 1 -o both.ubi
 
-The command tries one chip after the other, and alternating bytes, pairs of bytes, pages and blocks. The order is right if structures of UBI, UBIFS and JFFS2 \
-that are spread over both chips have a correct checksum. With one dump, its two halves are the chips.
+The order is found by the structures of UBI, UBIFS and JFFS2 that have a checksum: those that lie in both chips are whole only in the right order. Bytes, pairs \
+of bytes, pages and blocks that alternate are tried, and one chip after the other. With one dump, its two halves are the chips, or the pages of its two \
+planes alternate.
 
 The dumps contain data without OOB, or pages with OOB whose data is in one piece. For dumps with other layouts, first remove the OOB with `ecc decode`.
 
@@ -81,13 +82,19 @@ pub(super) struct Joined {
 impl Concluded for Joined {
     /// Text about the order of the chips.
     fn conclusion(&self) -> String {
-        let Striping { stripe, unit_bytes, first } = self.striping;
+        let Striping { stripe, unit_bytes, first, block_bytes } = self.striping;
         let part = match stripe {
             StripeUnit::Chip => return "One chip follows the other.".to_owned(),
             StripeUnit::Byte => "bytes".to_owned(),
             StripeUnit::Word => "pairs of bytes".to_owned(),
             StripeUnit::Page => format!("pages of {unit_bytes} bytes"),
             StripeUnit::Block => format!("blocks of {unit_bytes} bytes"),
+            StripeUnit::Plane => {
+                let block = block_bytes.unwrap_or(0);
+                return format!(
+                    "Two planes with blocks of {block} bytes alternate by pages of {unit_bytes} bytes, plane {first} first."
+                );
+            }
         };
         format!("The two chips alternate by {part}, dump {first} first.")
     }
@@ -142,7 +149,7 @@ impl Args {
             if len == 0 {
                 return Err(files::failure(path, &EccError::Empty));
             }
-            dumps.push(ChipDump { file, offset: 0, len });
+            dumps.push(ChipDump::new(file, 0, len));
         }
         match *dumps {
             [one, other] => Ok([one, other]),
@@ -189,19 +196,23 @@ impl Args {
             }
             _ => StripeUnit::Block,
         };
-        Some(Striping { stripe, unit_bytes: unit.max(1).into(), first: self.first.unwrap_or(1) })
+        Some(Striping::of_chips(stripe, unit.max(1).into(), self.first.unwrap_or(1)))
     }
 }
 
 /// Name of a part that alternates.
 fn part_name(striping: Striping) -> String {
-    let Striping { stripe, unit_bytes, first } = striping;
+    let Striping { stripe, unit_bytes, first, block_bytes } = striping;
     match stripe {
         StripeUnit::Chip => "one chip after the other".to_owned(),
         StripeUnit::Byte => format!("bytes, dump {first} first"),
         StripeUnit::Word => format!("pairs of bytes, dump {first} first"),
         StripeUnit::Page => format!("pages of {unit_bytes} bytes, dump {first} first"),
         StripeUnit::Block => format!("blocks of {unit_bytes} bytes, dump {first} first"),
+        StripeUnit::Plane => format!(
+            "pages of {unit_bytes} bytes of two planes with blocks of {} bytes, plane {first} first",
+            block_bytes.unwrap_or(0)
+        ),
     }
 }
 

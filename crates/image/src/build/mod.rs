@@ -56,7 +56,7 @@ pub use item::Overrides;
 use lebs::Lebs;
 use pipeline::run;
 pub use shape::{FlashShape, FlashSize};
-pub(crate) use tree::changeable;
+pub(crate) use tree::{Finish, changeable};
 pub use tree::{TreeOptions, YaffsOptions};
 use watched::{Failure, Watched};
 use write::Writer;

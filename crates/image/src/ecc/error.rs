@@ -110,6 +110,14 @@ pub enum EccError {
         /// Those in which nearly all bits agree.
         alike: u64,
     },
+    /// Two dumps that are to be of two chips hold the same structures.
+    #[error("both dumps are of the same chip: {twice} of {structures} structures would be in the joined dump twice")]
+    Repeats {
+        /// Different structures in both dumps.
+        structures: u64,
+        /// Those that are there twice.
+        twice: u64,
+    },
     /// All pages with data are nearly erased, or filled with one byte.
     #[error(
         "the dump has too little data to show which code was used: its pages are nearly erased, or filled with one byte"

@@ -3,6 +3,11 @@
 //! Each order is tried on parts of the dumps. Structures with a CRC-32 of UBI, UBIFS and JFFS2 tell: one that is longer than 512 bytes is
 //! whole only in the right order. Random bytes match a CRC in one of 2^32 cases. Where no such structure is found, the ECC of pages tells that
 //! bytes alternate. Blocks that alternate show in the numbers of the LEBs of UBI.
+//!
+//! Two dumps of one chip are refused. No two structures of a device are the same: UBI and UBIFS number all that they write, and JFFS2 numbers the
+//! nodes of each inode. What is in a joined dump twice tells that it is of one chip.
+//!
+//! The pages of two planes of one chip may alternate, too. In its dump the blocks of the planes follow each other.
 
 use super::merge::Likeness;
 use super::{Detector, Dump, EccError, PageGeometry, sample};
@@ -15,6 +20,7 @@ use floatgate_media::ubifs::Frame;
 use memchr::memmem;
 use rayon::prelude::*;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
 /// Bytes of a dump that are looked at together, at most.
@@ -45,8 +51,24 @@ const HALF_BROKEN_BITS: f64 = 3.32;
 /// Evidence before any structure that dumps are of two chips of a board, in bits: one pair of a thousand is not.
 const PAIR_BITS: f64 = 10.0;
 
+/// Share of pages that are alike in two dumps of one chip.
+const ALIKE: f64 = 0.9;
+
+/// Evidence of a header of a LEB for two dumps of one chip, in bits, if it is in the joined dump twice: UBI never writes a sequence number twice. A
+/// header that is there once may be damaged in the other dump.
+const LEB_TWICE_BITS: f64 = 10.0;
+const LEB_ONCE_BITS: f64 = -4.3;
+
+/// The same of a node, in bits: 0.95 against 0.05. Garbage collection copies nodes as they are, and the old ones are erased later.
+const NODE_TWICE_BITS: f64 = 4.2;
+const NODE_ONCE_BITS: f64 = -4.2;
+
 /// Bytes of a page that is compared, where its size is not known.
 const PAGE: usize = 2048;
+
+/// Bytes at the beginning of a block that have the headers of UBI, and the blocks of each chip whose headers are read.
+const HEAD: u64 = 32 << 10;
+const HEADS: u64 = 64;
 
 /// Confidence above which an order is taken: it is likelier than all others together.
 const LEAST_CONFIDENCE: f64 = 0.5;
@@ -57,6 +79,10 @@ const BROKEN_SHARE: u64 = 8;
 /// Data bytes of pages, and pages of blocks, that are tried.
 const PAGES: [u32; 5] = [512, 2048, 4096, 8192, 16384];
 const BLOCKS: [u32; 4] = [32, 64, 128, 256];
+
+/// Pages of the large blocks of chips with large pages.
+const LARGE_BLOCKS: [u32; 5] = [192, 384, 512, 768, 1024];
+const LARGE_PAGE: u64 = 8192;
 
 /// Most bytes of a structure: the largest node of JFFS2 and UBIFS has a page of data and its header.
 const LONGEST: usize = 16 << 10;
@@ -76,6 +102,8 @@ pub enum StripeUnit {
     Page,
     /// Blocks that alternate.
     Block,
+    /// Pages of two planes of one chip that alternate, in blocks that alternate in its dump.
+    Plane,
     /// The whole chip: one follows the other.
     Chip,
 }
@@ -87,8 +115,18 @@ pub struct Striping {
     pub stripe: StripeUnit,
     /// Its bytes in the dump of a chip, OOB included.
     pub unit_bytes: u64,
-    /// Number of the dump that comes first: 1 or 2.
+    /// Number of the dump, or of the plane, that comes first: 1 or 2.
     pub first: u8,
+    /// Bytes of a block of a plane, OOB included.
+    pub block_bytes: Option<u64>,
+}
+
+impl Striping {
+    /// Parts of two chips that alternate.
+    #[must_use]
+    pub const fn of_chips(stripe: StripeUnit, unit_bytes: u64, first: u8) -> Self {
+        Self { stripe, unit_bytes, first, block_bytes: None }
+    }
 }
 
 /// The order of two dumps, as it was found.
@@ -133,16 +171,55 @@ pub struct ChipDump<'f> {
     pub offset: u64,
     /// Bytes of the dump.
     pub len: u64,
+    /// Bytes of the blocks of which the dump has every other one.
+    pub every_other: Option<u64>,
 }
 
-impl ChipDump<'_> {
+impl<'f> ChipDump<'f> {
+    /// A part of a file.
+    #[must_use]
+    pub const fn new(file: &'f File, offset: u64, len: u64) -> Self {
+        Self { file, offset, len, every_other: None }
+    }
+
     fn read(&self, at: u64, len: u64) -> Result<Vec<u8>, EccError> {
         let len = self.len.saturating_sub(at).min(len);
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
-        let offset = self.offset + at;
-        self.file.read_exact_at(&mut bytes, offset).map_err(|error| EccError::Read { offset, error })?;
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = at + done as u64;
+            let (skipped, left) = match self.every_other {
+                Some(block) => (at / block * block, block - at % block),
+                None => (0, u64::MAX),
+            };
+            let offset = self.offset + skipped + at;
+            let end = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len() - done) + done;
+            let piece = bytes.get_mut(done..end).unwrap_or_default();
+            self.file.read_exact_at(piece, offset).map_err(|error| EccError::Read { offset, error })?;
+            done = end;
+        }
         Ok(bytes)
     }
+}
+
+/// Two halves of a file as one, if they are that.
+fn whole<'f>([one, other]: [ChipDump<'f>; 2]) -> Option<ChipDump<'f>> {
+    let are_halves = std::ptr::eq(one.file, other.file)
+        && one.offset + one.len == other.offset
+        && one.every_other.or(other.every_other).is_none();
+    are_halves.then_some(ChipDump { len: one.len + other.len, ..one })
+}
+
+/// The planes of a chip with blocks of this size.
+const fn planes(chip: ChipDump<'_>, block: u64) -> [ChipDump<'_>; 2] {
+    let len = chip.len / (2 * block) * block;
+    let first = ChipDump { len, every_other: Some(block), ..chip };
+    [first, ChipDump { offset: chip.offset + block, ..first }]
+}
+
+/// The dumps between whose parts an order alternates: those of the chips, or of the planes.
+fn sides<'f>(dumps: [ChipDump<'f>; 2], striping: &Striping) -> [ChipDump<'f>; 2] {
+    striping.block_bytes.zip(whole(dumps)).map_or(dumps, |(block, chip)| planes(chip, block.max(1)))
 }
 
 /// Finds the order of the dumps of two chips. `geometry` is the shape of their pages, if these are known to have OOB.
@@ -159,6 +236,10 @@ pub fn find(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Result
         weighed = weigh(dumps, Some(&usual), None)?;
         geometry = Some(usual);
     }
+    // A chip whose structures are whole has no pages that alternate.
+    if !best(&weighed).is_explained() {
+        weighed.extend(weigh_planes(dumps, geometry.as_ref())?);
+    }
     if weighed.iter().all(|(_, evidence)| evidence.bits < BELIEVED_BITS)
         && let Some(geometry) = &geometry
     {
@@ -169,13 +250,18 @@ pub fn find(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Result
     // Of equals the first.
     let mut order: Vec<usize> = (0..weighed.len()).collect();
     order.sort_by(|one, other| weighed[*other].1.bits.total_cmp(&weighed[*one].1.bits));
-    let best = order.first().and_then(|at| weighed.get(*at));
-    let Some((striping, evidence)) = best.filter(|(_, evidence)| evidence.bits >= BELIEVED_BITS) else {
+    let likeliest = order.first().and_then(|at| weighed.get(*at));
+    let Some((striping, evidence)) = likeliest.filter(|(_, evidence)| evidence.bits >= BELIEVED_BITS) else {
         return Err(EccError::NoOrder { tried: weighed.len() });
     };
     let others = order.iter().skip(1).map(|at| weighed[*at].1.bits);
     let others = others.map(|bits| bits - evidence.bits);
-    let against = others.chain(evidence.half_whole.map(|bits| bits - PAIR_BITS));
+    let repeats = Repeats::of(sides(dumps, striping), striping, geometry.as_ref())?;
+    if repeats.bits > PAIR_BITS {
+        return Err(EccError::Repeats { structures: repeats.structures, twice: repeats.twice });
+    }
+    let against =
+        others.chain(evidence.half_whole.into_iter().chain([repeats.bits]).map(|bits| bits - PAIR_BITS));
     let against = against.map(|bits| libm::exp2(bits.clamp(-1000.0, 1000.0))).sum::<f64>();
     let confidence = libm::floor(1e6 / (1.0 + against)).min(999_999.0) / 1e6;
     if confidence <= LEAST_CONFIDENCE {
@@ -207,7 +293,48 @@ fn weigh(
     let windows = windows(dumps, geometry)?;
     let mut orders = orders(dumps, geometry);
     orders.retain(|order| only.is_none_or(|only| order.stripe == only));
-    Ok(orders.par_iter().map(|striping| (*striping, Evidence::of(striping, &windows, geometry))).collect())
+    let of = |striping: &Striping| (*striping, Evidence::of(striping, &windows, geometry));
+    let mut weighed: Vec<(Striping, Evidence)> = orders.par_iter().map(of).collect();
+    if only.is_some() {
+        return Ok(weighed);
+    }
+    // Blocks leave together what the chips have together.
+    let chip = weighed.iter().find(|(striping, _)| striping.stripe == StripeUnit::Chip);
+    let chip = chip.map(|(_, evidence)| *evidence).unwrap_or_default();
+    for unit in large_blocks(dumps, geometry) {
+        for first in [1, 2] {
+            let striping = Striping::of_chips(StripeUnit::Block, unit, first);
+            let sequence = sequence_of_heads(dumps, &striping, geometry)?;
+            weighed
+                .push((striping, Evidence { bits: chip.bits - chip.sequence + sequence, sequence, ..chip }));
+        }
+    }
+    Ok(weighed)
+}
+
+/// Weighs the orders of two planes of a chip.
+fn weigh_planes(
+    dumps: [ChipDump<'_>; 2],
+    geometry: Option<&PageGeometry>,
+) -> Result<Vec<(Striping, Evidence)>, EccError> {
+    let Some(chip) = whole(dumps) else { return Ok(Vec::new()) };
+    let mut weighed = Vec::new();
+    for (page, block) in pages_and_blocks(geometry).into_iter().filter(|(_, block)| 2 * block <= chip.len) {
+        let windows = windows(planes(chip, block), geometry)?;
+        for first in [1, 2] {
+            let of_pages = Striping::of_chips(StripeUnit::Page, page, first);
+            let evidence = Evidence::of(&of_pages, &windows, geometry);
+            let striping = Striping { stripe: StripeUnit::Plane, block_bytes: Some(block), ..of_pages };
+            weighed.push((striping, evidence));
+        }
+    }
+    Ok(weighed)
+}
+
+/// The evidence of the best order.
+fn best(weighed: &[(Striping, Evidence)]) -> Evidence {
+    let all = weighed.iter().map(|(_, evidence)| *evidence);
+    all.max_by(|one, other| one.bits.total_cmp(&other.bits)).unwrap_or_default()
 }
 
 /// Usual pages with OOB which explain more than all orders without OOB. OOB between the data leaves only short structures whole.
@@ -215,10 +342,8 @@ fn usual_pages(
     dumps: [ChipDump<'_>; 2],
     weighed: &[(Striping, Evidence)],
 ) -> Result<Option<PageGeometry>, EccError> {
-    let best =
-        weighed.iter().map(|(_, evidence)| *evidence).max_by(|one, other| one.bits.total_cmp(&other.bits));
-    let best = best.unwrap_or_default();
-    if best.bits >= BELIEVED_BITS && best.broken * BROKEN_SHARE <= best.whole {
+    let best = best(weighed);
+    if best.is_explained() {
         return Ok(None);
     }
     let (mut most, mut found) = (best.bits.max(BELIEVED_BITS), None);
@@ -243,7 +368,7 @@ pub fn join(
     out: &mut dyn Write,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(u64, u64), EccError> {
-    let [first, second] = ordered(dumps, striping);
+    let [first, second] = ordered(sides(dumps, &striping), striping);
     let mut written = 0;
     let mut write = |bytes: &[u8]| -> Result<(), EccError> {
         out.write_all(bytes).map_err(|error| EccError::Write { offset: written, error })?;
@@ -268,7 +393,7 @@ pub fn join(
         write(&alternate(&first.read(at, len)?, &second.read(at, len)?, unit))?;
         at += len;
     }
-    Ok((written, first.len + second.len - 2 * common))
+    Ok((written, dumps[0].len + dumps[1].len - 2 * common))
 }
 
 const fn ordered(dumps: [ChipDump<'_>; 2], striping: Striping) -> [ChipDump<'_>; 2] {
@@ -290,17 +415,7 @@ fn alternate(first: &[u8], second: &[u8], unit: u64) -> Vec<u8> {
 
 /// The orders that are tried.
 fn orders(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Vec<Striping> {
-    let pages: Vec<u64> = match geometry {
-        Some(geometry) => vec![geometry.full_page().into()],
-        None => PAGES.map(u64::from).to_vec(),
-    };
-    let mut blocks: Vec<u64> =
-        pages.iter().flat_map(|page| BLOCKS.map(|count| u64::from(count) * page)).collect();
-    if let Some(count) = geometry.and_then(|geometry| geometry.pages_per_block) {
-        blocks = pages.iter().map(|page| u64::from(count) * page).collect();
-    }
-    blocks.sort_unstable();
-    blocks.dedup();
+    let (pages, blocks) = (pages(geometry), blocks(geometry));
     let shortest = dumps[0].len.min(dumps[1].len);
     let units = [(StripeUnit::Byte, 1), (StripeUnit::Word, 2)].into_iter();
     let units = units.chain(pages.into_iter().map(|bytes| (StripeUnit::Page, bytes)));
@@ -309,9 +424,68 @@ fn orders(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Vec<Stri
     let units = units.chain(blocks.map(|bytes| (StripeUnit::Block, bytes)));
     let both = units
         .filter(|(_, bytes)| *bytes <= shortest)
-        .flat_map(|(stripe, unit_bytes)| [1, 2].map(|first| Striping { stripe, unit_bytes, first }));
-    let chip = Striping { stripe: StripeUnit::Chip, unit_bytes: dumps[0].len, first: 1 };
+        .flat_map(|(stripe, unit_bytes)| [1, 2].map(|first| Striping::of_chips(stripe, unit_bytes, first)));
+    let chip = Striping::of_chips(StripeUnit::Chip, dumps[0].len, 1);
     std::iter::once(chip).chain(both).collect()
+}
+
+/// Bytes of the pages that are tried, OOB included.
+fn pages(geometry: Option<&PageGeometry>) -> Vec<u64> {
+    match geometry {
+        Some(geometry) => vec![geometry.full_page().into()],
+        None => PAGES.map(u64::from).to_vec(),
+    }
+}
+
+/// Bytes of the pages that are tried, each with those of a block.
+fn pages_and_blocks(geometry: Option<&PageGeometry>) -> Vec<(u64, u64)> {
+    let of_page = |page: u64| {
+        let large = if page >= LARGE_PAGE { LARGE_BLOCKS.as_slice() } else { &[] };
+        let counts: Vec<u32> = match geometry.and_then(|geometry| geometry.pages_per_block) {
+            Some(count) => vec![count],
+            None => BLOCKS.iter().chain(large).copied().collect(),
+        };
+        counts.into_iter().map(move |count| (page, u64::from(count) * page))
+    };
+    pages(geometry).into_iter().flat_map(of_page).collect()
+}
+
+/// Bytes of the blocks that are tried.
+fn blocks(geometry: Option<&PageGeometry>) -> Vec<u64> {
+    let mut blocks: Vec<u64> = pages_and_blocks(geometry).into_iter().map(|(_, block)| block).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    blocks
+}
+
+/// Bytes of the blocks that are tried, and too large for a window.
+fn large_blocks(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Vec<u64> {
+    let shortest = dumps[0].len.min(dumps[1].len);
+    let is_large = |bytes: &u64| 2 * bytes > window_bytes(geometry) && 2 * bytes <= shortest;
+    blocks(geometry).into_iter().filter(is_large).collect()
+}
+
+/// Evidence of the numbers of the LEBs at the beginnings of blocks, in bits.
+fn sequence_of_heads(
+    dumps: [ChipDump<'_>; 2],
+    striping: &Striping,
+    geometry: Option<&PageGeometry>,
+) -> Result<f64, EccError> {
+    let dumps = ordered(dumps, *striping);
+    let shortest = dumps[0].len.min(dumps[1].len);
+    let mut lebs = Vec::new();
+    for block in 0..(shortest / striping.unit_bytes.max(1)).min(HEADS) {
+        for (side, dump) in dumps.iter().enumerate() {
+            let head = dump.read(block * striping.unit_bytes, HEAD.min(striping.unit_bytes))?;
+            let head = without_oob(&head, striping, geometry);
+            structures(&head, &mut |found| {
+                if let (0, Some(Identity::Leb { volume, lnum, .. })) = (found.at, found.identity) {
+                    lebs.push((2 * block as usize + side, volume, lnum));
+                }
+            });
+        }
+    }
+    Ok(sequence_bits(&lebs))
 }
 
 /// Bytes of a window, in a whole number of blocks.
@@ -333,22 +507,109 @@ fn windows(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Result<
     starts.map(window).collect()
 }
 
-/// Refuses two dumps of one chip.
+/// Refuses two dumps of one chip. Pages of two chips at the same place are alike as often as pages at different places; pages of one chip nearly
+/// always.
 fn require_two_chips(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) -> Result<(), EccError> {
     let page = geometry.map_or(PAGE, |geometry| geometry.full_page() as usize);
-    let mut likeness = Likeness::default();
+    let (mut same_place, mut elsewhere) = (Likeness::default(), Likeness::default());
     for [one, other] in windows(dumps, geometry)? {
+        let mut before: Option<&[u8]> = None;
         for (one, other) in one.chunks(page).zip(other.chunks(page)) {
-            likeness.add(Likeness::page(one, other));
+            let likeness = Likeness::page(one, other);
+            if likeness.compared == 0 {
+                continue;
+            }
+            same_place.add(likeness);
+            if let Some(before) = before.replace(one) {
+                elsewhere.add(Likeness::page(before, other));
+            }
         }
     }
-    likeness.require_other_chip()
+    let Likeness { compared, alike, .. } = same_place;
+    let by_chance = (elsewhere.alike + 1) as f64 / (elsewhere.compared + 2) as f64;
+    let bits = alike as f64 * libm::log2(ALIKE / by_chance)
+        + (compared - alike) as f64 * libm::log2((1.0 - ALIKE) / (1.0 - by_chance));
+    if bits > PAIR_BITS { Err(EccError::SameChip { compared, alike }) } else { Ok(()) }
+}
+
+/// What no two structures of a device have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Identity {
+    /// LEB of a volume, and the sequence number of its header.
+    Leb { volume: u32, lnum: u32, sqnum: u64 },
+    /// Sequence number of a node of UBIFS.
+    Ubifs(u64),
+    /// Inode and version of a node of JFFS2.
+    Inode(u32, u32),
+    /// Directory and version of a dirent of JFFS2.
+    Dirent(u32, u32),
+}
+
+/// A structure in joined data.
+struct Found {
+    at: usize,
+    end: usize,
+    is_whole: bool,
+    identity: Option<Identity>,
+}
+
+/// Structures that are in a joined dump twice.
+#[derive(Clone, Copy, Debug, Default)]
+struct Repeats {
+    structures: u64,
+    twice: u64,
+    /// Evidence that the dumps are of one chip, in bits.
+    bits: f64,
+}
+
+impl Repeats {
+    /// Counts the structures of two dumps in an order.
+    fn of(
+        sides: [ChipDump<'_>; 2],
+        striping: &Striping,
+        geometry: Option<&PageGeometry>,
+    ) -> Result<Self, EccError> {
+        let mut times: BTreeMap<Identity, u64> = BTreeMap::new();
+        let mut count = |data: &[u8]| {
+            structures(&without_oob(data, striping, geometry), &mut |found| {
+                if let Some(identity) = found.identity {
+                    *times.entry(identity).or_default() += 1;
+                }
+            });
+        };
+        for [one, other] in windows(sides, geometry)? {
+            let (first, second) = if striping.first == 2 { (&other, &one) } else { (&one, &other) };
+            match striping.stripe {
+                StripeUnit::Byte | StripeUnit::Word | StripeUnit::Page | StripeUnit::Plane => {
+                    count(&alternate(first, second, striping.unit_bytes));
+                }
+                StripeUnit::Block | StripeUnit::Chip => {
+                    [first, second].into_iter().for_each(|side| count(side))
+                }
+            }
+        }
+        let mut repeats = Self::default();
+        for (identity, times) in times {
+            let is_twice = times > 1;
+            repeats.structures += 1;
+            repeats.twice += u64::from(is_twice);
+            repeats.bits += match (identity, is_twice) {
+                (Identity::Leb { .. }, true) => LEB_TWICE_BITS,
+                (Identity::Leb { .. }, false) => LEB_ONCE_BITS,
+                (_, true) => NODE_TWICE_BITS,
+                (_, false) => NODE_ONCE_BITS,
+            };
+        }
+        Ok(repeats)
+    }
 }
 
 /// Evidence for an order.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
     bits: f64,
+    /// Evidence of the numbers of LEBs among these.
+    sequence: f64,
     whole: u64,
     broken: u64,
     /// Evidence that the dumps are no pair in this order, which leaves only half of the structures whole, against the order, in bits.
@@ -375,11 +636,17 @@ impl Evidence {
         // Where one chip follows the other, each has to be good alone.
         for side in sides {
             all.bits += side.bits;
+            all.sequence += side.sequence;
             all.whole += side.whole;
             all.broken += side.broken;
             all.half_whole = all.half_whole.into_iter().chain(side.half_whole()).reduce(f64::max);
         }
         all
+    }
+
+    /// True where nearly all structures are whole.
+    fn is_explained(&self) -> bool {
+        self.bits >= BELIEVED_BITS && self.broken * BROKEN_SHARE <= self.whole
     }
 
     /// Evidence that every other structure is whole by chance, if there are structures.
@@ -390,64 +657,80 @@ impl Evidence {
 
     /// Weighs the structures in a piece of joined data.
     fn add(&mut self, data: &[u8], granule: usize) {
-        let tells = |at: usize, end: usize| at / granule != end.saturating_sub(1) / granule;
-        let mut count = |at: usize, end: usize, is_whole: bool| {
-            if !tells(at, end) {
+        let mut lebs: Vec<(usize, u32, u32)> = Vec::new();
+        structures(data, &mut |Found { at, end, is_whole, identity }| {
+            if let Some(Identity::Leb { volume, lnum, .. }) = identity {
+                lebs.push((at, volume, lnum));
+            }
+            if at / granule == end.saturating_sub(1) / granule {
                 return;
             }
             self.whole += u64::from(is_whole);
             self.broken += u64::from(!is_whole);
             self.bits += if is_whole { CRC_BITS } else { BROKEN_BITS };
-        };
-        for at in memmem::find_iter(data, &floatgate_media::ubifs::NODE_MAGIC).filter(|at| at % 8 == 0) {
-            let rest = data.get(at..).unwrap_or(&[]);
-            let len =
-                rest.get(16..20).and_then(|len| len.try_into().ok()).map_or(0, u32::from_le_bytes) as usize;
-            if (24..=LONGEST).contains(&len) && len <= rest.len() {
-                count(at, at + len, Frame::parse(rest).is_ok());
-            }
-        }
-        for endian in [Endian::Little, Endian::Big] {
-            for at in memmem::find_iter(data, &endian.magic()).filter(|at| at % 4 == 0) {
-                let rest = data.get(at..).unwrap_or(&[]);
-                let Ok(header) = Header::parse(rest, endian) else { continue };
-                let Some(node) = usize::try_from(header.len).ok().and_then(|len| rest.get(..len)) else {
-                    continue;
-                };
-                if node.len() <= LONGEST {
-                    count(at, at + node.len(), Body::parse(&header, node, endian).is_ok());
-                }
-            }
-        }
-        let mut lebs: Vec<(usize, u32, u32)> = Vec::new();
-        for at in memmem::find_iter(data, &floatgate_media::ubi::EC_MAGIC).filter(|at| at % 512 == 0) {
-            let rest = data.get(at..).unwrap_or(&[]);
-            let Ok(header) = EcHeader::parse(rest, ReadFlips::default()) else { continue };
-            let offset = header.vid_header_offset as usize;
-            let Some(vid) = rest.get(offset..).and_then(|rest| rest.get(..VidHeader::SIZE)) else { continue };
-            match VidHeader::parse(vid, ReadFlips::default()) {
-                Ok(vid) => {
-                    count(at, at + offset + VidHeader::SIZE, true);
-                    lebs.push((at, vid.volume_id, vid.lnum));
-                }
-                // A free PEB has none.
-                Err(_) if vid.iter().all(|byte| *byte == 0xFF) => {}
-                Err(_) => count(at, at + offset + VidHeader::SIZE, false),
-            }
-        }
-        self.add_sequence(&lebs);
+        });
+        let sequence = sequence_bits(&lebs);
+        self.bits += sequence;
+        self.sequence += sequence;
     }
+}
 
-    /// Weighs PEBs in a row whose LEBs follow each other, as a freshly written image has them.
-    fn add_sequence(&mut self, lebs: &[(usize, u32, u32)]) {
-        let distance = lebs.windows(2).map(|pair| pair[1].0 - pair[0].0).min().unwrap_or(0);
-        let follows = |pair: &&[(usize, u32, u32)]| {
-            let ((at, volume, lnum), (next, next_volume, next_lnum)) = (pair[0], pair[1]);
-            next - at == distance && volume == next_volume && next_lnum == lnum + 1
-        };
-        let count = lebs.windows(2).filter(follows).count();
-        self.bits += count as f64 * SEQUENCE_BITS;
+/// Finds structures with a CRC in data.
+fn structures(data: &[u8], each: &mut dyn FnMut(Found)) {
+    for at in memmem::find_iter(data, &floatgate_media::ubifs::NODE_MAGIC).filter(|at| at % 8 == 0) {
+        let rest = data.get(at..).unwrap_or(&[]);
+        let len = rest.get(16..20).and_then(|len| len.try_into().ok()).map_or(0, u32::from_le_bytes) as usize;
+        if (24..=LONGEST).contains(&len) && len <= rest.len() {
+            let frame = Frame::parse(rest);
+            let identity = frame.as_ref().ok().map(|frame| frame.stamp.sqnum).filter(|&sqnum| sqnum > 0);
+            let (is_whole, identity) = (frame.is_ok(), identity.map(Identity::Ubifs));
+            each(Found { at, end: at + len, is_whole, identity });
+        }
     }
+    for endian in [Endian::Little, Endian::Big] {
+        for at in memmem::find_iter(data, &endian.magic()).filter(|at| at % 4 == 0) {
+            let rest = data.get(at..).unwrap_or(&[]);
+            let Ok(header) = Header::parse(rest, endian) else { continue };
+            let Some(node) = usize::try_from(header.len).ok().and_then(|len| rest.get(..len)) else {
+                continue;
+            };
+            if node.len() <= LONGEST {
+                let body = Body::parse(&header, node, endian);
+                let identity = match &body {
+                    Ok(Body::Inode(node)) => Some(Identity::Inode(node.inode, node.version)),
+                    Ok(Body::Dirent(node)) => Some(Identity::Dirent(node.dirent.parent, node.dirent.version)),
+                    _ => None,
+                };
+                each(Found { at, end: at + node.len(), is_whole: body.is_ok(), identity });
+            }
+        }
+    }
+    for at in memmem::find_iter(data, &floatgate_media::ubi::EC_MAGIC).filter(|at| at % 512 == 0) {
+        let rest = data.get(at..).unwrap_or(&[]);
+        let Ok(header) = EcHeader::parse(rest, ReadFlips::default()) else { continue };
+        let offset = header.vid_header_offset as usize;
+        let Some(vid) = rest.get(offset..).and_then(|rest| rest.get(..VidHeader::SIZE)) else { continue };
+        let end = at + offset + VidHeader::SIZE;
+        match VidHeader::parse(vid, ReadFlips::default()) {
+            Ok(VidHeader { volume_id: volume, lnum, sqnum, .. }) => {
+                let identity = Some(Identity::Leb { volume, lnum, sqnum });
+                each(Found { at, end, is_whole: true, identity });
+            }
+            // A free PEB has none.
+            Err(_) if vid.iter().all(|byte| *byte == 0xFF) => {}
+            Err(_) => each(Found { at, end, is_whole: false, identity: None }),
+        }
+    }
+}
+
+/// Evidence of PEBs in a row whose LEBs follow each other, as a freshly written image has them, in bits.
+fn sequence_bits(lebs: &[(usize, u32, u32)]) -> f64 {
+    let distance = lebs.windows(2).map(|pair| pair[1].0 - pair[0].0).min().unwrap_or(0);
+    let follows = |pair: &&[(usize, u32, u32)]| {
+        let ((at, volume, lnum), (next, next_volume, next_lnum)) = (pair[0], pair[1]);
+        next - at == distance && volume == next_volume && next_lnum == lnum + 1
+    };
+    lebs.windows(2).filter(follows).count() as f64 * SEQUENCE_BITS
 }
 
 /// The data of pages with OOB.
@@ -519,5 +802,5 @@ impl Read for JoinedReader<'_> {
 /// The length of the file cannot be read, or is not even.
 pub fn halves(file: &File) -> Result<[ChipDump<'_>; 2], ImageError> {
     let len = file.metadata().map_err(ImageError::File)?.len() / 2;
-    Ok([ChipDump { file, offset: 0, len }, ChipDump { file, offset: len, len }])
+    Ok([ChipDump::new(file, 0, len), ChipDump::new(file, len, len)])
 }

@@ -29,9 +29,6 @@ const ALIKE_PERCENT: u64 = 85;
 /// Least pages with data from which dumps are known to be of different chips.
 const LEAST_COMPARED: u64 = 4;
 
-/// Pages of every ten that are alike in dumps of one chip.
-const SAME_CHIP_TENTHS: u64 = 9;
-
 /// Report on a merge.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MergeReport {
@@ -164,8 +161,8 @@ pub fn require_layout(
 /// Likeness of a dump and the first one, over their pages with data.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Likeness {
-    compared: u64,
-    alike: u64,
+    pub(super) compared: u64,
+    pub(super) alike: u64,
     /// Bits that were compared, and those that agree.
     bits: u64,
     agreeing: u64,
@@ -193,15 +190,6 @@ impl Likeness {
         self.alike += more.alike;
         self.bits += more.bits;
         self.agreeing += more.agreeing;
-    }
-
-    /// Refuses a dump of another chip of which nearly all pages are alike: it is one of the same chip.
-    pub(super) fn require_other_chip(&self) -> Result<(), EccError> {
-        let Self { compared, alike, .. } = *self;
-        if compared < LEAST_COMPARED || 10 * alike < SAME_CHIP_TENTHS * compared {
-            return Ok(());
-        }
-        Err(EccError::SameChip { compared, alike })
     }
 
     /// Refuses a dump of which most pages are different.

@@ -29,7 +29,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-pub(crate) use pages::pages_of_filesystem;
+pub(crate) use pages::{is_whole, marked_pages, pages_of_filesystem};
 pub use partitions::Partition;
 pub use probe_match::{Checksum, Facts, Kind, Part, Value};
 pub(crate) use readable::{Readable, readable, readable_at, readable_beside, remains_at};

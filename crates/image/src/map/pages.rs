@@ -28,11 +28,14 @@ const SHAPES: [(u32, u32); 13] = [
 /// Maximum number of pages whose markers are examined.
 const SAMPLED: u64 = 256;
 
+/// Bytes of a marker of large pages.
+const MARKER: usize = 2;
+
 /// Entries of the root that are looked at.
 const ENTRIES: usize = 16;
 
 /// Opens the file once more.
-type Open<'o> = dyn Fn() -> Result<Box<dyn Store>, ImageError> + 'o;
+pub(crate) type Open<'o> = dyn Fn() -> Result<Box<dyn Store>, ImageError> + 'o;
 
 /// Data of a dump with OOB, without correction.
 struct DataBytes {
@@ -74,13 +77,8 @@ pub(crate) fn pages_of_filesystem(
     sizes: &FlashSizes,
 ) -> Result<Option<(PageShape, Readable)>, ImageError> {
     let store = open()?;
-    let shapes = SHAPES.iter().map(|&(page_bytes, oob_bytes)| PageShape {
-        page_bytes,
-        oob_bytes,
-        pages_per_block: sizes.pages.pages_per_block.unwrap_or_else(|| usual_block(page_bytes)),
-    });
-    let mut shapes = shapes.filter(|pages| sizes.allows(pages) && has_markers(&*store, pages)).peekable();
-    // The OOB of a YAFFS2 is part of the filesystem.
+    let mut shapes = shapes(sizes).filter(|pages| has_markers(&*store, pages, MARKER)).peekable();
+    // The OOB of a YAFFS2 belongs to it.
     if shapes.peek().is_none() || readable(&*store)?.iter().any(|found| found.kind == Kind::Yaffs) {
         return Ok(None);
     }
@@ -95,15 +93,31 @@ pub(crate) fn pages_of_filesystem(
     Ok(None)
 }
 
-/// True if the first bytes of the OOB are FFh in almost all pages with data, like the markers of good blocks.
-fn has_markers(store: &dyn Store, pages: &PageShape) -> bool {
+/// The usual pages which the sizes that were stated allow.
+fn shapes(sizes: &FlashSizes) -> impl Iterator<Item = PageShape> {
+    let shapes = SHAPES.iter().map(|&(page_bytes, oob_bytes)| PageShape {
+        page_bytes,
+        oob_bytes,
+        pages_per_block: sizes.pages.pages_per_block.unwrap_or_else(|| usual_block(page_bytes)),
+    });
+    shapes.filter(|pages| sizes.allows(pages))
+}
+
+/// The usual pages in which the first byte of a marker is FFh. Few pages with data are no evidence: what is in the pages has to show that they are
+/// right.
+pub(crate) fn marked_pages(store: &dyn Store, sizes: &FlashSizes) -> Vec<PageShape> {
+    shapes(sizes).filter(|pages| has_markers(store, pages, 1)).collect()
+}
+
+/// True where the first bytes of the OOB are FFh in almost all pages with data, as marks of good blocks are.
+fn has_markers(store: &dyn Store, pages: &PageShape, marker_bytes: usize) -> bool {
     let (stride, page) = (u64::from(pages.stride()), pages.page_bytes as usize);
     let count = store.size_bytes() / stride;
     if count == 0 || !store.size_bytes().is_multiple_of(stride) {
         return false;
     }
     // In small pages the sixth byte is the mark.
-    let mark = if pages.page_bytes == 512 { page + 5..page + 6 } else { page..page + 2 };
+    let mark = if pages.page_bytes == 512 { page + 5..page + 6 } else { page..page + marker_bytes };
     let (mut used, mut marked) = (0, 0);
     let mut bytes = vec![0; pages.stride() as usize];
     for number in (0..count).step_by(usize::try_from(count.div_ceil(SAMPLED)).unwrap_or(usize::MAX)) {
@@ -121,7 +135,10 @@ fn has_markers(store: &dyn Store, pages: &PageShape) -> bool {
 }
 
 /// True for a filesystem without damage whose root can be read.
-fn is_whole(open: &Open<'_>, found: &Readable) -> Result<bool, ImageError> {
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn is_whole(open: &Open<'_>, found: &Readable) -> Result<bool, ImageError> {
     if damage_at(&*open()?, found.kind, found.at).is_some() {
         return Ok(false);
     }

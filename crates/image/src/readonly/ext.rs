@@ -57,7 +57,10 @@ const INODE_MAX: u16 = 4096;
 pub(super) const ENCRYPTION: u8 = 9;
 const ENCRYPTION_PREFIX: &[u8] = b"/";
 
-/// Name of the attribute with the second part of inline data, without its prefix.
+/// Position of the UUID in the superblock.
+const UUID: std::ops::Range<usize> = 104..120;
+
+/// Name of the attribute with the rest of inline data, without its prefix.
 const INLINE_NAME: &[u8] = b"system.data";
 
 pub(super) struct Ext {
@@ -72,6 +75,7 @@ pub(super) struct Ext {
     /// First group whose descriptors are in their own group; `None` without that feature.
     meta_groups: Option<u64>,
     needs_recovery: bool,
+    uuid: Option<[u8; 16]>,
     /// Group whose copy of the descriptors is read.
     copy: u16,
     losses: Vec<String>,
@@ -150,6 +154,7 @@ impl Ext {
             descriptor_bytes: descriptor_bytes.into(),
             meta_groups: (incompat & META_BG != 0).then(|| head.le32(260).into()),
             needs_recovery: incompat & RECOVER != 0,
+            uuid: head.get(UUID).and_then(|uuid| uuid.first_chunk()).copied(),
             copy,
             losses,
             blocks: Recent::new(32),
@@ -425,6 +430,10 @@ pub(super) fn acl(stored: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Tree for Ext {
+    fn uuid(&self) -> Option<[u8; 16]> {
+        self.uuid
+    }
+
     fn root(&self) -> u32 {
         ROOT
     }

@@ -118,6 +118,7 @@ pub(super) struct F2fs {
     journal: BTreeMap<u32, u32>,
     root: u32,
     features: u32,
+    uuid: Option<[u8; 16]>,
     seed: u32,
     flaws: Vec<String>,
     /// Names of files that were synchronised after the checkpoint, by their directories.
@@ -249,6 +250,7 @@ impl F2fs {
             journal,
             root: head.le32(96),
             features: head.le32(2180),
+            uuid: head[108..124].first_chunk().copied(),
             seed: checksum(u32::MAX, &head[108..124]),
             flaws: flaw.into_iter().collect(),
             recovered: BTreeMap::new(),
@@ -566,6 +568,10 @@ fn time(raw: &[u8], seconds: usize, nanoseconds: usize) -> Timestamp {
 }
 
 impl Tree for F2fs {
+    fn uuid(&self) -> Option<[u8; 16]> {
+        self.uuid
+    }
+
     fn flaws(&self) -> Vec<String> {
         self.flaws.clone()
     }

@@ -170,6 +170,10 @@ impl<T: Tree> FileSystem for TreeFs<T> {
         self.stored_link(inode)
     }
 
+    fn encryption_uuid(&self) -> Option<[u8; 16]> {
+        self.0.uuid()
+    }
+
     fn read_encrypted(
         &mut self,
         inode: u32,

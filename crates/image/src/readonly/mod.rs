@@ -132,7 +132,12 @@ trait Tree: Send {
         None
     }
 
-    /// Size of a unit of encryption, bytes: the block size of the filesystem.
+    /// UUID of the filesystem, if its inodes keep their numbers.
+    fn uuid(&self) -> Option<[u8; 16]> {
+        None
+    }
+
+    /// Bytes of a unit of encryption: those of a block of the filesystem.
     fn unit(&self) -> usize {
         BLOCK_BYTES
     }

@@ -20,6 +20,9 @@ pub struct RawVolume {
     pub damaged_lebs: Vec<u32>,
     /// Other damage in the image.
     pub notes: Vec<String>,
+    /// Size of the volume, bytes. A dynamic volume is erased behind the bytes that were read.
+    #[serde(skip)]
+    pub(crate) volume_bytes: u64,
 }
 
 /// Copies the bytes of an image.

@@ -628,6 +628,32 @@ fn a_chosen_descriptor_is_read_by_its_names() {
     assert!(losses.iter().any(|loss| loss.what.contains("key descriptor 0123456789abcdef")), "{losses:?}");
 }
 
+/// Linux derives keys and IVs from inodes, or uses AES-128; what is not read is named.
+#[test]
+fn other_modes_of_encryption_are_read() {
+    use floatgate_stack::fscrypt::Keys;
+    let key: Vec<u8> = (0..64_u32).map(|byte| (byte * 7 + 3) as u8).collect();
+    let mut keys = Keys::default();
+    keys.add(&key).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), &unzipped(include_bytes!("data/modes.ext4.gz")));
+    let image = Image::open(&path, Access::Read).unwrap().with_keys(keys);
+    let mut fs = image.mount(&Selection::default(), false, Behaviour::default()).unwrap();
+    let (root, mut seen) = (fs.root(), BTreeMap::new());
+    see(&mut *fs, root, "", &mut seen);
+    let lines: String = (1..=700).map(|number| format!("{number}\n")).collect();
+    for folder in ["ino64", "ino32", "essiv"] {
+        let data = |name: &str| &seen[&format!("{folder}/{name}")].data[..];
+        assert_eq!((data("hostname"), data("text")), (&b"board\n"[..], lines.as_bytes()), "{folder}");
+        assert_eq!(data("link"), b"../elsewhere/with/a/long/path", "{folder}");
+        assert_eq!(data("below/a name that is longer than two blocks of a cipher"), b"x\n", "{folder}");
+    }
+    for (name, why) in [("adiantum", "Adiantum"), ("direct", "Adiantum")] {
+        let inode = fs.lookup(root, name.as_bytes()).unwrap();
+        assert!(fs.why_encrypted(inode).is_some_and(|text| text.contains(why)), "{name}");
+    }
+}
+
 /// Files of a LittleFS are added, replaced, moved and removed; what LittleFS does not have is listed.
 #[test]
 fn a_littlefs_is_changed() {
@@ -697,6 +723,42 @@ fn a_littlefs_is_changed() {
     assert!(std::fs::read(&path).unwrap() == bytes);
 }
 
+/// UBI changes the LEBs of a dynamic volume; a static one is only written as a whole.
+#[test]
+fn a_littlefs_in_a_volume_is_changed() {
+    use floatgate_image::edit::{EditOptions, ImagePath, Owner, PutOptions, edit};
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &unzipped(SAMPLES[5].1));
+    let device = flash::in_volume_of(folder.path(), "dynamic");
+    let host = folder.path().join("new");
+    std::fs::write(&host, noise(9000)).unwrap();
+    let at = |path: &str| ImagePath::new(path).unwrap();
+    let change = |path: &Path| {
+        edit(path, &EditOptions::default(), &|editor| {
+            editor.make_dir(&at("/made"), false, 0o755, Owner::default())?;
+            editor.put(std::slice::from_ref(&host), &at("/made"), PutOptions::default())?;
+            editor.remove(&at("/etc"), true)
+        })
+    };
+    let before = tree(&device);
+    change(&device).unwrap();
+    let mut wanted = before.clone();
+    wanted.retain(|path, _| path != "etc" && !path.starts_with("etc/"));
+    let mut seen = tree(&device);
+    assert_eq!(seen.remove("made/new").unwrap().data, noise(9000));
+    assert_eq!(seen.remove("made").unwrap().file_type, FileType::Directory);
+    seen.remove("");
+    wanted.remove("");
+    assert_eq!(seen, wanted);
+    assert_eq!(flash::checked(&device).outcome, Outcome::Clean);
+    // What is there already ends the change, and the image stays as it is.
+    let bytes = std::fs::read(&device).unwrap();
+    assert!(change(&device).is_err() && std::fs::read(&device).unwrap() == bytes);
+    let fixed = flash::in_volume_of(folder.path(), "static");
+    let refused = change(&fixed).unwrap_err().to_string();
+    assert_eq!(refused, "the image is LittleFS, in a static volume, which is only written as a whole");
+}
+
 #[test]
 fn a_wrong_checksum_of_a_boot_region_of_exfat_is_told() {
     let exfat = unzipped(flash::EXFAT);
@@ -713,6 +775,23 @@ fn in_layout(image: &[u8], layout: &str) -> Vec<u8> {
     let mut out = Vec::new();
     encode(&scheme, Form::WithOob, &mut &image[..], &mut out, &mut |_| ()).unwrap();
     out
+}
+
+/// ECC bytes between the data leave the superblock whole and damage the rest. The pages are judged by the root that can be read in them, where few
+/// pages tell their sizes, too.
+#[test]
+fn a_filesystem_between_ecc_bytes_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for tail in [0, 16] {
+        let mut squashfs = unzipped(SAMPLES[0].1);
+        squashfs.resize(squashfs.len().next_multiple_of(2048), 0);
+        squashfs.extend(noise(tail * 2048));
+        let dump = in_layout(&squashfs, "gpmi");
+        let path = write(folder.path(), &dump);
+        assert_eq!(tree(&path)["bin/tool"].data, text(), "{tail}");
+        let map = map(&Image::open_any(&path, None).unwrap()).unwrap();
+        assert_eq!((map.damaged(), map.pages.map(|pages| pages.oob_bytes)), (0, Some(64)), "{map:?}");
+    }
 }
 
 /// A LittleFS in a dump with OOB is changed with the ECC of its pages; without a code it is refused.

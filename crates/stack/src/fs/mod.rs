@@ -215,6 +215,11 @@ pub trait FileSystem: Send {
         Err(Error::Unsupported("encrypted files"))
     }
 
+    /// UUID of a filesystem whose inodes keep their numbers. Keys and IVs of encrypted files can follow from both.
+    fn encryption_uuid(&self) -> Option<[u8; 16]> {
+        None
+    }
+
     /// Reason for which an encrypted file is not decrypted, where keys were given.
     fn why_encrypted(&mut self, inode: u32) -> Option<String> {
         let _ = inode;

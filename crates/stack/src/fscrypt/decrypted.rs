@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use floatgate_media::file::FileFlags;
 
-use super::{CONTEXT, FileKey, FoundKeys, Keys};
+use super::{CONTEXT, FileKey, FoundKeys, Keys, Place};
 use crate::fs::{
     Attributes, BLOCK_BYTES, DirEntry, Error, FileSystem, FileType, Holds, NewFile, NodePos, Result, Space,
 };
@@ -47,7 +47,8 @@ impl Decrypted {
         if attributes.file_type == FileType::Directory {
             self.find_key(inode, &context);
         }
-        let key = self.keys.of_file(&context, &self.found)?.map(Arc::new).map_err(Arc::from);
+        let place = Place { inode, uuid: self.fs.encryption_uuid() };
+        let key = self.keys.of_file(&context, &place, &self.found)?.map(Arc::new).map_err(Arc::from);
         if self.files.len() >= REMEMBERED {
             self.files.clear();
         }
@@ -89,7 +90,7 @@ impl Decrypted {
 
     /// Reads a block of a file and decrypts it with the key of the file.
     fn block(&mut self, inode: u32, block: u32, key: &FileKey, out: &mut [u8; BLOCK_BYTES]) -> Result<()> {
-        self.fs.read_encrypted(inode, block, &mut |number, unit| key.contents.decrypt(number, unit), out)
+        self.fs.read_encrypted(inode, block, &mut |number, unit| key.decrypt(number, unit), out)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Names and contents encrypted by Linux (`Documentation/filesystems/fscrypt.rst`): AES-256-XTS for contents, AES-256-CTS-CBC for names and targets of
-//! links, policies of version 1 and 2.
+//! Names and contents encrypted by Linux (`Documentation/filesystems/fscrypt.rst`) under policies of version 1 and 2. The ciphers are AES-256-XTS for
+//! contents with AES-256-CTS-CBC for names and targets of links, or AES-128-CBC-ESSIV with AES-128-CTS-CBC.
 //!
 //! - [`Keys`]: master keys, and the key of a file by its context.
 //! - [`Decrypted`]: a filesystem that is read with keys.
@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha512};
 
 use crate::fs::Error;
 pub use cipher::Units;
-use cipher::{Contents, Names, encrypted_ecb_128};
+use cipher::{Contents, Names, encrypted_ecb_128, sip_hash};
 pub use decrypted::Decrypted;
 
 /// Name of the extended attribute with the context of a file.
@@ -29,15 +29,23 @@ const KEY_BYTES: std::ops::RangeInclusive<usize> = 16..=64;
 const NAMES_BYTES: usize = 32;
 const CONTENTS_BYTES: usize = 64;
 
-/// Numbers of the encryption modes AES-256-XTS and AES-256-CTS-CBC (Linux: `FSCRYPT_MODE_*`).
+/// Bytes of both keys with AES-128.
+const BYTES_128: usize = 16;
+
+/// Numbers of the modes: AES-256-XTS and AES-256-CTS-CBC, AES-128-CBC-ESSIV and AES-128-CTS-CBC.
 const XTS: u8 = 1;
 const CTS: u8 = 4;
+const ESSIV_128: u8 = 5;
+const CTS_128: u8 = 6;
 
 /// Flags of a policy that select the padding of names. Each other flag selects another derivation of keys or IVs.
 const PADDING: u8 = 0x03;
 
-/// Weights of a character in a decrypted name, in bits, as evidence that its key is right (printable ASCII: 95 of 256
-/// byte values) or wrong (control characters, which are rare in names).
+/// Flags of a policy under which all files have the same keys, and IVs of their inodes and units: of 32 bits each, or of a hash of the inode.
+const INODES_64: u8 = 0x08;
+const INODES_32: u8 = 0x10;
+
+/// Evidence of a printable character of ASCII, of which there are 95, in bits; control characters are rare.
 const TEXT_BITS: f64 = 1.4;
 const CONTROL_BITS: f64 = 5.0;
 
@@ -48,6 +56,9 @@ const BELIEVED_BITS: f64 = 20.0;
 /// file.
 const IDENTIFIER: u8 = 1;
 const FILE_KEY: u8 = 2;
+const KEY_OF_INODES_64: u8 = 4;
+const KEY_OF_INODES_32: u8 = 6;
+const HASH_KEY: u8 = 7;
 
 type Identifier = [u8; 16];
 type Descriptor = [u8; 8];
@@ -95,8 +106,13 @@ impl Keys {
     /// Keys of a file, or the reason why it cannot be decrypted. `found` contains the keys of descriptors that are not computed from the key.
     ///
     /// # Errors
-    /// [`Error::Damaged`] for an invalid context.
-    fn of_file(&self, context: &[u8], found: &FoundKeys) -> Result<Result<FileKey, String>, Error> {
+    /// [`Error::Damaged`] for a context that no file has.
+    fn of_file(
+        &self,
+        context: &[u8],
+        place: &Place,
+        found: &FoundKeys,
+    ) -> Result<Result<FileKey, String>, Error> {
         let context = Context::parse(context)
             .ok_or_else(|| Error::Damaged("the context of its encryption is damaged".to_owned()))?;
         if let Some(what) = context.unsupported() {
@@ -107,7 +123,7 @@ impl Keys {
             KeyName::Identifier(_) => None,
         };
         match self.0.iter().find(|key| key.is_named(&context.key)).or(other) {
-            Some(key) => Ok(key.of_file(&context)),
+            Some(key) => Ok(key.of_file(&context, place)),
             None => Ok(Err(format!("no key fits its policy, {}", context.key))),
         }
     }
@@ -126,8 +142,10 @@ impl Keys {
             return None;
         }
         let names = names();
-        let fits =
-            |key: &MasterKey| key.of_file(&context).is_ok_and(|key| evidence(&names, &key) >= BELIEVED_BITS);
+        let fits = |key: &MasterKey| {
+            let key = key.of_file(&context, &Place::default());
+            key.is_ok_and(|key| evidence(&names, &key) >= BELIEVED_BITS)
+        };
         self.0.iter().position(fits).map(|at| (descriptor, at))
     }
 }
@@ -157,8 +175,45 @@ impl MasterKey {
         }
     }
 
-    /// Derives the keys of a file from this master key, or returns the reason why it cannot.
-    fn of_file(&self, context: &Context) -> Result<FileKey, String> {
+    /// The keys of a file under this one, or the reason for which there are none.
+    fn of_file(&self, context: &Context, place: &Place) -> Result<FileKey, String> {
+        match (&context.key, context.flags & (INODES_64 | INODES_32)) {
+            (_, 0) => self.of_own_key(context),
+            (KeyName::Identifier(_), flag) => self.of_inodes(flag, place),
+            (KeyName::Descriptor(_), _) => {
+                Err("not supported: IVs of inodes in a policy of version 1".to_owned())
+            }
+        }
+    }
+
+    /// The keys that all files of a filesystem have, and the numbers of the units of a file.
+    fn of_inodes(&self, flag: u8, place: &Place) -> Result<FileKey, String> {
+        let Some(uuid) = place.uuid else {
+            return Err(
+                "not supported: IVs of inodes in a filesystem that numbers its inodes anew".to_owned()
+            );
+        };
+        let (purpose, numbers) = if flag == INODES_64 {
+            (KEY_OF_INODES_64, Numbers::OfInode(place.inode))
+        } else {
+            let mut key = [0; 16];
+            derive(&self.bytes, HASH_KEY, &[], &mut key);
+            (KEY_OF_INODES_32, Numbers::OfHash(sip_hash(key, place.inode.into()) as u32))
+        };
+        let key = |mode: u8, len: usize| {
+            let (mut info, mut key) = (vec![mode], vec![0; len]);
+            info.extend(uuid);
+            derive(&self.bytes, purpose, &info, &mut key);
+            key
+        };
+        let contents = Contents::new(&key(XTS, CONTENTS_BYTES));
+        let names = Names::new(&key(CTS, NAMES_BYTES), numbers.of(0));
+        let both = contents.zip(names).map(|(contents, names)| FileKey { contents, names, numbers });
+        both.ok_or_else(|| "a derived key is too short".to_owned())
+    }
+
+    /// The keys that only this file has.
+    fn of_own_key(&self, context: &Context) -> Result<FileKey, String> {
         let of_bytes = |len: usize| match context.key {
             KeyName::Identifier(_) => {
                 let mut own = vec![0; len];
@@ -167,10 +222,41 @@ impl MasterKey {
             }
             KeyName::Descriptor(_) => encrypted_ecb_128(&context.nonce, self.bytes.get(..len)?),
         };
-        let both =
-            || Some((Contents::new(&of_bytes(CONTENTS_BYTES)?)?, Names::new(&of_bytes(NAMES_BYTES)?)?));
+        let [contents, names] = match context.contents {
+            ESSIV_128 => [BYTES_128; 2],
+            _ => [CONTENTS_BYTES, NAMES_BYTES],
+        };
+        let both = || Some((Contents::new(&of_bytes(contents)?)?, Names::new(&of_bytes(names)?, 0)?));
         let short = || format!("a key of {} bytes is too short for a policy of version 1", self.bytes.len());
-        both().map(|(contents, names)| FileKey { contents, names }).ok_or_else(short)
+        let key = |(contents, names)| FileKey { contents, names, numbers: Numbers::OfUnits };
+        both().map(key).ok_or_else(short)
+    }
+}
+
+/// Place of an encrypted file: its inode, and the UUID of its filesystem.
+#[derive(Default)]
+struct Place {
+    inode: u32,
+    uuid: Option<[u8; 16]>,
+}
+
+/// Numbers of the units of a file in their IVs.
+enum Numbers {
+    /// Those in the file.
+    OfUnits,
+    /// The inode in the upper 32 bits.
+    OfInode(u32),
+    /// Added to a hash of the inode, of 32 bits.
+    OfHash(u32),
+}
+
+impl Numbers {
+    fn of(&self, unit: u64) -> u64 {
+        match self {
+            Self::OfUnits => unit,
+            Self::OfInode(inode) => u64::from(*inode) << 32 | unit,
+            Self::OfHash(hash) => u64::from(hash.wrapping_add(unit as u32)),
+        }
     }
 }
 
@@ -178,6 +264,14 @@ impl MasterKey {
 struct FileKey {
     contents: Contents,
     names: Names,
+    numbers: Numbers,
+}
+
+impl FileKey {
+    /// Decrypts a unit, by its number in the file.
+    fn decrypt(&self, unit: u64, bytes: &mut [u8]) -> Option<()> {
+        self.contents.decrypt(self.numbers.of(unit), bytes)
+    }
 }
 
 /// Name of a master key in a context.
@@ -203,8 +297,8 @@ const fn mode(number: u8) -> Option<&'static str> {
     Some(match number {
         XTS => "AES-256-XTS",
         CTS => "AES-256-CTS-CBC",
-        5 => "AES-128-CBC-ESSIV",
-        6 => "AES-128-CTS-CBC",
+        ESSIV_128 => "AES-128-CBC-ESSIV",
+        CTS_128 => "AES-128-CTS-CBC",
         7 => "SM4-XTS",
         8 => "SM4-CTS-CBC",
         9 => "Adiantum",
@@ -232,19 +326,18 @@ impl Context {
         let flag = |(bit, name): (u8, &str)| (self.flags & bit != 0).then(|| format!("the flag {name}"));
         match (self.contents, self.names) {
             (XTS, CTS) => {}
+            // Linux has IVs of inodes with XTS only.
+            (ESSIV_128, CTS_128) if self.flags & !PADDING == 0 => {}
             (XTS, names) => return Some(format!("{} for names", name(names))),
             (contents, names) if contents == names => return Some(name(contents)),
             (contents, names) => return Some(format!("{} with {}", name(contents), name(names))),
         }
-        if let Some(flag) = [(0x04, "DIRECT_KEY"), (0x08, "IV_INO_LBLK_64"), (0x10, "IV_INO_LBLK_32")]
-            .into_iter()
-            .find_map(flag)
-        {
+        if let Some(flag) = flag((0x04, "DIRECT_KEY")) {
             return Some(flag);
         }
         match (self.flags & !PADDING, self.unit) {
-            (0, 0) => None,
-            (0, unit) => Some(format!("data units of 2^{unit} bytes")),
+            (0 | INODES_64 | INODES_32, 0) => None,
+            (0 | INODES_64 | INODES_32, unit) => Some(format!("data units of 2^{unit} bytes")),
             (flags, _) => Some(format!("the flags {flags:#04x}")),
         }
     }
@@ -304,41 +397,36 @@ mod tests {
         keys.add(&key).unwrap();
         let context = |start: [u8; 8], identifier: Identifier| [&start[..], &identifier, &[9; 16]].concat();
         let own = keys.0[0].identifier;
-        assert!(
-            keys.of_file(&context([2, XTS, CTS, 3, 0, 0, 0, 0], own), &FoundKeys::new()).unwrap().is_ok()
-        );
+        let place = Place { inode: 12, uuid: Some([3; 16]) };
+        let of_file = |keys: &Keys, context: &[u8], place: &Place| {
+            keys.of_file(context, place, &FoundKeys::new()).unwrap()
+        };
+        for flags in [3, 3 | INODES_64, 3 | INODES_32] {
+            let context = context([2, XTS, CTS, flags, 0, 0, 0, 0], own);
+            assert!(of_file(&keys, &context, &place).is_ok());
+            let without = of_file(&keys, &context, &Place::default());
+            assert_eq!(without.is_ok(), flags == 3);
+        }
         for (start, words) in [
             ([2, 9, 9, 2, 0, 0, 0, 0], "not supported: Adiantum"),
-            ([2, 5, 6, 2, 0, 0, 0, 0], "not supported: AES-128-CBC-ESSIV with AES-128-CTS-CBC"),
+            ([2, 5, 6, 10, 0, 0, 0, 0], "not supported: AES-128-CBC-ESSIV with AES-128-CTS-CBC"),
             ([2, 1, 10, 2, 0, 0, 0, 0], "not supported: AES-256-HCTR2 for names"),
             ([2, 1, 4, 6, 0, 0, 0, 0], "not supported: the flag DIRECT_KEY"),
-            ([2, 1, 4, 10, 0, 0, 0, 0], "not supported: the flag IV_INO_LBLK_64"),
+            ([2, 1, 4, 0x1A, 0, 0, 0, 0], "not supported: the flags 0x18"),
             ([2, 1, 4, 0x22, 0, 0, 0, 0], "not supported: the flags 0x20"),
             ([2, 1, 4, 2, 9, 0, 0, 0], "not supported: data units of 2^9 bytes"),
             ([2, 77, 78, 2, 0, 0, 0, 0], "not supported: mode 77 with mode 78"),
         ] {
-            assert_eq!(
-                keys.of_file(&context(start, own), &FoundKeys::new()).unwrap().err().as_deref(),
-                Some(words)
-            );
+            assert_eq!(of_file(&keys, &context(start, own), &place).err().as_deref(), Some(words));
         }
-        let other = keys
-            .of_file(&context([2, XTS, CTS, 0, 0, 0, 0, 0], [0xAB; 16]), &FoundKeys::new())
-            .unwrap()
-            .err()
-            .unwrap();
+        let other = of_file(&keys, &context([2, XTS, CTS, 0, 0, 0, 0, 0], [0xAB; 16]), &place).err().unwrap();
         assert!(other.ends_with(&"ab".repeat(16)), "{other}");
         // A policy of version 1 uses 64 bytes of the master key.
         let old = |keys: &Keys| [&[1, XTS, CTS, 0][..], &keys.0[0].descriptor, &[9; 16]].concat();
-        assert!(keys.of_file(&old(&keys), &FoundKeys::new()).unwrap().is_ok());
+        assert!(of_file(&keys, &old(&keys), &place).is_ok());
         let mut short = Keys::default();
         short.add(&[7; 32]).unwrap();
-        assert!(
-            short
-                .of_file(&old(&short), &FoundKeys::new())
-                .unwrap()
-                .is_err_and(|why| why.contains("32 bytes"))
-        );
+        assert!(of_file(&short, &old(&short), &place).is_err_and(|why| why.contains("32 bytes")));
     }
 
     /// The key of a chosen descriptor (`mkfs.ubifs -b`) is found by the names of a directory.

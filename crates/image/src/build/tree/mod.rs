@@ -18,7 +18,7 @@ use crate::ImageError;
 use crate::image::fill;
 use crate::report::Loss;
 use crate::words::count;
-pub(crate) use staged::changeable;
+pub(crate) use staged::{Finish, changeable};
 
 /// Flash sizes of the staging UBIFS: pages of 2 KiB, blocks of 128 KiB.
 const STAGE_PAGE: u32 = 2048;

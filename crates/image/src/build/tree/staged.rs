@@ -35,10 +35,13 @@ struct Staged {
     shape: LittlefsShape,
     /// Number of free blocks of the image; `None` before it was written.
     free: Option<u64>,
+    finish: Option<Finish>,
 }
 
-/// Copies the files of a mounted LittleFS to a staging filesystem, to change them. After all changes they are written to the
-/// store, which contains the image.
+/// Last step of a change, once the store has the bytes of the image.
+pub(crate) type Finish = Box<dyn FnOnce() -> core::result::Result<(), ImageError> + Send>;
+
+/// Stages the files of a mounted LittleFS to change them. They are written to the store, which has its bytes, when all is changed.
 ///
 /// # Errors
 /// Files that cannot be read, and no space for the temporary file.
@@ -46,8 +49,9 @@ pub(crate) fn changeable(
     fs: &mut dyn FileSystem,
     shape: LittlefsShape,
     store: Box<dyn Store>,
+    finish: Option<Finish>,
 ) -> core::result::Result<ImageFs, ImageError> {
-    let mut staged = Staged { fs: stage(bytes_of(&shape))?, store, shape, free: None };
+    let mut staged = Staged { fs: stage(bytes_of(&shape))?, store, shape, free: None, finish };
     let (from, to) = (fs.root(), staged.fs.root());
     copy(fs, &mut staged.fs, (from, to))?;
     Ok(Box::new(staged))
@@ -284,6 +288,14 @@ impl FileSystem for Staged {
     }
 
     fn unmount(mut self: Box<Self>) -> Result<()> {
-        if self.free.is_none() { self.write_image() } else { Ok(()) }
+        if self.free.is_none() {
+            self.write_image()?;
+        }
+        self.finish.take().map_or(Ok(()), |finish| {
+            finish().map_err(|error| match error {
+                ImageError::Filesystem(error) => error,
+                error => Error::Failed(error.to_string()),
+            })
+        })
     }
 }

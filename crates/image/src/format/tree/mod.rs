@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use floatgate_stack::fs::Error;
 use floatgate_stack::fscrypt::Decrypted;
-use floatgate_stack::store::Window;
+use floatgate_stack::store::{StoreError, Window};
 use floatgate_stack::ubifs::{Behaviour, Severity};
 use floatgate_stack::{Store, Volume};
 
@@ -47,8 +47,35 @@ pub(crate) struct TreeFiles {
     opened: readonly::Opened,
 }
 
-/// Format of a filesystem in a file, and the filesystem or the reason why it cannot be read.
-pub(crate) type InFile = (Kind, Result<TreeFiles, ImageError>);
+/// A filesystem in a file.
+pub(crate) struct InFile {
+    /// Format of the filesystem.
+    pub(crate) kind: Kind,
+    /// Size of the filesystem, bytes.
+    pub(crate) len: u64,
+    /// The filesystem, or the reason for which it cannot be read.
+    pub(crate) files: Result<TreeFiles, ImageError>,
+}
+
+/// A store with erased bytes behind its end.
+struct Widened {
+    store: Box<dyn Store>,
+    len: u64,
+}
+
+impl Store for Widened {
+    fn size_bytes(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.store.read_at(offset, buf)
+    }
+
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        self.store.write_at(offset, data)
+    }
+}
 
 /// Target that counts the extracted data and discards it.
 #[derive(Default)]
@@ -110,15 +137,21 @@ impl TreeFiles {
         Ok(Self { opened })
     }
 
-    /// Opens the filesystem at the beginning of a file, with its format; `None` if no reader supports its format.
+    /// Opens what a file holds from its beginning, with its format; `None` if that is no format with a reader. The file is the front of a volume of
+    /// `volume_bytes`, of which the rest is erased.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn in_file(file: File) -> Result<Option<InFile>, ImageError> {
+    pub(crate) fn in_file(file: File, volume_bytes: u64) -> Result<Option<InFile>, ImageError> {
         let bytes = Bytes::File(Arc::new(file));
         let store = bytes.open()?;
         let Some(found) = readable::readable_in(&*store)? else { return Ok(None) };
-        Ok(Some((found.kind, Self::open(found.kind, store, (0, found.len)))))
+        // A driver of LittleFS has never written all blocks.
+        let is_erased_behind =
+            found.kind == Kind::Littlefs && (store.size_bytes()..=volume_bytes).contains(&found.len);
+        let store = if is_erased_behind { Box::new(Widened { store, len: found.len }) } else { store };
+        let files = Self::open(found.kind, store, (0, found.len));
+        Ok(Some(InFile { kind: found.kind, len: found.len, files }))
     }
 
     /// Returns the filesystem with decryption of files whose keys the image has.
@@ -129,7 +162,18 @@ impl TreeFiles {
         self
     }
 
-    /// Returns the filesystem.
+    /// The filesystem to be changed.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(crate) fn undamaged(self) -> Result<ImageFs, ImageError> {
+        match self.opened.losses.first() {
+            None => Ok(self.opened.fs),
+            Some(loss) => Err(Error::Damaged(format!("what is damaged is not changed: {loss}")).into()),
+        }
+    }
+
+    /// The filesystem alone.
     pub(crate) fn into_fs(self) -> ImageFs {
         self.opened.fs
     }
@@ -213,14 +257,11 @@ impl TreeShape {
             return Err(self.refusal(TreeLack::Changes));
         }
         let place = (found.offset, found.len);
-        let mut opened = self.files(chosen)?.opened;
-        if let Some(loss) = opened.losses.first() {
-            return Err(Error::Damaged(format!("what is damaged is not changed: {loss}")).into());
-        }
+        let mut fs = self.files(chosen)?.undamaged()?;
         let shape = readonly::littlefs_shape(image.store()?, place);
         let shape = shape.ok_or(Error::Unsupported("changing this filesystem"))?;
         let window = Window::new(image.store()?, found.offset, found.len);
-        changeable(&mut *opened.fs, shape, Box::new(window))
+        changeable(&mut *fs, shape, Box::new(window), None)
     }
 }
 

@@ -3,7 +3,6 @@
 use floatgate_stack::{Store, Volume};
 
 use super::attach::FileUbi;
-use super::choose::choose_ubifs;
 use super::shape::UbiShape;
 use crate::ImageError;
 use crate::format::location::ImageLocation;
@@ -31,9 +30,10 @@ pub(super) fn readable_volume(
 pub(super) fn writable_volume(
     Chosen { image, found, selection }: Chosen<'_>,
     recover: bool,
+    choose: fn(&mut FileUbi, &Selection) -> Result<u32, ImageError>,
 ) -> Result<Box<dyn Volume>, ImageError> {
     let (mut attaching, mut ubi) = image.attach_for_writing(found, recover)?;
-    let id = choose_ubifs(&mut ubi, selection)?;
+    let id = choose(&mut ubi, selection)?;
     let volume = ubi.volume(id)?;
     if let Some(lebs) = image.lebs.filter(|&lebs| lebs > volume.reserved_lebs) {
         attaching.lebs_more = lebs - volume.reserved_lebs;

@@ -37,6 +37,7 @@ use super::{Format, ubifs};
 use crate::ImageError;
 use crate::extract::target::Extracting;
 use crate::image::{Access, FilePending, Growth, Image, ImageFs};
+use crate::map::probe_match::Kind;
 use crate::report::{At, CheckReport, DumpTarget, Dumped, Loss, RawVolume, Revision};
 use crate::saved::{Method, Saved, target};
 use crate::selection::{Chosen, Selection};
@@ -62,11 +63,16 @@ impl Format for UbiShape {
         let volume = match chosen.image.access {
             Access::Read => match edit::readable_volume(chosen, choose_ubifs) {
                 Err(error @ ImageError::NoFilesystem(_)) => {
-                    return tree::mount(chosen)?.map_or(Err(error), |fs| Ok(fs.into_fs()));
+                    return tree::find(chosen)?.map_or(Err(error), |found| Ok(found.files.into_fs()));
                 }
                 volume => volume?,
             },
-            Access::Write => edit::writable_volume(chosen, recover)?,
+            Access::Write => match edit::writable_volume(chosen, recover, choose_ubifs) {
+                Err(error @ ImageError::NoFilesystem(_)) => {
+                    return tree::changed(chosen, recover)?.map_or(Err(error), Ok);
+                }
+                volume => volume?,
+            },
         };
         ubifs::mount::mount(chosen, volume, recover, behaviour)
     }
@@ -90,7 +96,15 @@ impl Format for UbiShape {
 
     fn growth(&self, chosen: Chosen<'_>, _: bool) -> Result<Option<Growth>, ImageError> {
         let mut ubi = chosen.image.attach(chosen.found)?;
-        let id = choose_ubifs(&mut ubi, chosen.selection)?;
+        let id = match choose_ubifs(&mut ubi, chosen.selection) {
+            // A LittleFS keeps the size that it was made with.
+            Err(ImageError::NoFilesystem(_))
+                if tree::find(chosen)?.is_some_and(|found| found.kind == Kind::Littlefs) =>
+            {
+                return Ok(None);
+            }
+            id => id?,
+        };
         let mut volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
         ubifs::mount::growth(&mut volume).map(Some)
     }
@@ -178,7 +192,7 @@ impl Format for UbiShape {
     fn volume(&self, chosen: Chosen<'_>) -> Result<Box<dyn Volume>, ImageError> {
         match chosen.image.access {
             Access::Read => edit::readable_volume(chosen, choose_remains),
-            Access::Write => edit::writable_volume(chosen, false),
+            Access::Write => edit::writable_volume(chosen, false, choose_ubifs),
         }
     }
 

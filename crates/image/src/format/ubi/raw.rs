@@ -28,7 +28,8 @@ pub(super) fn read_raw(
     let mut ubi = image.attach_remains(found)?;
     let id = choose_volume(&ubi, selection)?;
     let volume = ubi.volume(id)?;
-    let mut raw = RawVolume { notes: image.ecc_notes(found), ..RawVolume::default() };
+    let notes = image.ecc_notes(found);
+    let mut raw = RawVolume { notes, volume_bytes: volume.used_bytes, ..RawVolume::default() };
     raw.notes.extend(ubi.damage().iter().map(ToString::to_string));
     for lnum in 0..last_leb(&mut ubi, &volume)? {
         read_leb(&mut raw, &mut ubi, (&volume, lnum), out)?;
