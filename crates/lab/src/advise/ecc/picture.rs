@@ -1,7 +1,7 @@
 //! Lost pages against cycles, a curve per code.
 
 use super::Advice;
-use crate::plot::{Chart, Curve, curves};
+use crate::show::plot::{Chart, Curve, curves};
 use floatgate_image::words::measure;
 
 /// Fewer lost pages per page read than this are not drawn: no device reads 1e20 pages.
