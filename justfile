@@ -13,7 +13,7 @@ test-all:
 
 # only the tests that Linux's kernel judges, in a guest
 kernel:
-    crates/cli/guest/judge --prepare
+    crates/host/guest/judge --prepare
     cargo test -p floatgate-cli --test kernel -- --ignored
 
 # how many of 30 drawn faults the tests find: an hour on two idle cores

@@ -98,12 +98,6 @@ impl From<ConfigError> for Failure {
     }
 }
 
-impl From<floatgate_sim::rig::RigError> for Failure {
-    fn from(error: floatgate_sim::rig::RigError) -> Self {
-        floatgate_lab::Error::from(error).into()
-    }
-}
-
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
         Self::new(error, None)

@@ -1,9 +1,9 @@
 //! `floatgate card`. One file per subcommand.
 
 mod account;
-#[cfg(feature = "mount")]
-mod clock;
 mod compare;
+#[cfg(feature = "mount")]
+mod guest;
 mod info;
 mod powercut;
 mod recorded;
@@ -16,8 +16,6 @@ use crate::no_mount as run;
 mod serve;
 #[cfg(not(feature = "mount"))]
 use crate::no_mount as serve;
-#[cfg(feature = "mount")]
-mod vm;
 
 use crate::common::Outcome;
 use floatgate_mtd::Nanos;

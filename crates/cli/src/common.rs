@@ -177,12 +177,6 @@ impl From<OutputError> for Failure {
     }
 }
 
-impl From<floatgate_sim::rig::RigError> for Failure {
-    fn from(error: floatgate_sim::rig::RigError) -> Self {
-        floatgate_lab::Error::from(error).into()
-    }
-}
-
 /// Reads a text file of at most `bytes_max` bytes. `help` is the advice if the file is larger or cannot be read.
 pub(crate) fn read_text(path: &Path, bytes_max: u64, help: &str) -> Result<String, Failure> {
     let text = String::from_utf8(read_bytes(path, bytes_max, help)?)

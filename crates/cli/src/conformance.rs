@@ -2,6 +2,7 @@
 
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use crate::table::Table;
 use crate::terminal;
 use floatgate_config::{Library, Override};
@@ -43,7 +44,7 @@ pub(crate) struct Args {
 
     /// Write the score card as JUnit XML, for CI servers
     #[arg(long, value_name = "FILE.xml")]
-    junit: Option<PathBuf>,
+    junit: Option<OutputFile>,
 
     /// Print all output of the driver on stderr
     #[arg(short, long)]

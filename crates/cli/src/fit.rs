@@ -3,6 +3,7 @@
 use crate::common::{self, Failure, Outcome};
 use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use crate::table::Table;
 use crate::terminal;
 use floatgate_config::{Library, Override};
@@ -51,7 +52,7 @@ pub(crate) struct Args {
 
     /// Write the fitted setup to this file
     #[arg(short = 'o', long = "output", value_name = "OUT.toml")]
-    output: Option<PathBuf>,
+    output: Option<OutputFile>,
 
     #[command(flatten)]
     format: ReportFormat,

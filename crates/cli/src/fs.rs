@@ -2,18 +2,18 @@
 
 use crate::common::{self, Failure, Named, Outcome, PartitionArg, SetupArgs};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use crate::table::Table;
 use crate::terminal::progress_bar;
 use floatgate_lab::fs_compare::{self, BySize, FsComparison, Options, Row, Subject, Test};
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::progress::{Listener, Progress};
 use floatgate_lab::report::ResultKind;
-use floatgate_lab::technology::verdict::three;
+use floatgate_lab::show::number::three;
 use floatgate_mtd::Nanos;
 use floatgate_sim::partition;
 use floatgate_sim::rig::Link;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -62,7 +62,7 @@ pub(crate) struct Args {
 
     /// Draw the time breakdown of each row as bars into an SVG file; for several partitions, draw the figures over the partition size
     #[arg(long, value_name = "FILE.svg")]
-    plot: Option<PathBuf>,
+    plot: Option<OutputFile>,
 
     #[command(flatten)]
     format: ReportFormat,

@@ -33,8 +33,6 @@ mod papers;
 mod parts;
 mod powercut;
 mod probe;
-mod probe_mtd;
-mod probe_saved;
 mod profiles;
 mod report;
 mod serve;

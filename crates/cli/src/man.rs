@@ -1,9 +1,10 @@
 //! `floatgate man`.
 
 use crate::common::{self, Failure, Outcome};
+use crate::outputs::OutputFile;
 use crate::{forms, output};
 use clap::Command;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -20,7 +21,7 @@ pub(crate) struct Args {
 
     /// Directory for the pages of all subcommands, such as floatgate-speed.1; it is created if it does not exist
     #[arg(short = 'o', long = "output", value_name = "DIR")]
-    output: Option<PathBuf>,
+    output: Option<OutputFile>,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {

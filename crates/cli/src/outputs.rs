@@ -3,13 +3,48 @@
 
 use crate::common::Failure;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use floatgate_host::output::{OutputError, is_same_file, is_stdout};
+use std::any::TypeId;
+use std::ffi::OsString;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-/// Options whose value is an output file.
-const OUTPUTS: [&str; 10] =
-    ["output", "plot", "raw", "record", "repair", "checkpoint", "junit", "vcd", "pins", "perfetto"];
+/// Value of an option that names an output. Its type marks the option in [`check`].
+#[derive(Clone, Debug)]
+pub(crate) struct OutputFile(PathBuf);
+
+impl From<OsString> for OutputFile {
+    fn from(path: OsString) -> Self {
+        Self(path.into())
+    }
+}
+
+impl Deref for OutputFile {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<Path> for OutputFile {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// True if the value of an argument is an output.
+fn is_output(arg: &Arg) -> bool {
+    arg.get_value_parser().type_id() == TypeId::of::<OutputFile>()
+}
+
+/// A text of an argument that may be a path.
+struct Value {
+    id: String,
+    is_output: bool,
+    path: PathBuf,
+}
 
 /// Refuses an output that is an input, or another output. A file that does not exist cannot be an input.
 ///
@@ -24,8 +59,8 @@ pub(crate) fn check(mut command: &Command, mut matches: &ArgMatches) -> Result<(
     }
     let to_stdout: Vec<&str> = values
         .iter()
-        .filter(|(id, path)| OUTPUTS.contains(&id.as_str()) && is_stdout(path))
-        .map(|(id, _)| id.as_str())
+        .filter(|value| value.is_output && is_stdout(&value.path))
+        .map(|value| value.id.as_str())
         .collect();
     if let [first, second, ..] = to_stdout[..] {
         return Err(Failure::new(
@@ -33,16 +68,14 @@ pub(crate) fn check(mut command: &Command, mut matches: &ArgMatches) -> Result<(
             "name a file for one of them",
         ));
     }
-    let is_output = |(id, path): &&(String, PathBuf)| OUTPUTS.contains(&id.as_str()) && !is_stdout(path);
-    let (outputs, inputs): (Vec<_>, Vec<_>) = values.iter().partition(|value| is_output(value));
-    for (at, (id, output)) in outputs.iter().enumerate() {
-        let same = |(_, input): &&&(String, PathBuf)| is_same_file(input, output);
-        if let Some((_, input)) = inputs.iter().find(same) {
-            return Err(OutputError::SameFile { output: output.clone(), input: input.clone() }.into());
+    let (outputs, inputs): (Vec<_>, Vec<_>) =
+        values.iter().partition(|value| value.is_output && !is_stdout(&value.path));
+    for (at, Value { id, path: output, .. }) in outputs.iter().enumerate() {
+        if let Some(input) = inputs.iter().find(|input| is_same_file(&input.path, output)) {
+            return Err(OutputError::SameFile { output: output.clone(), input: input.path.clone() }.into());
         }
-        let is_taken = |(_, other): &&&(String, PathBuf)| is_one_name(other, output);
-        if let Some((other, _)) = outputs[..at].iter().find(is_taken) {
-            let message = format!("--{id} {}: --{other} is written to the same file", output.display());
+        if let Some(other) = outputs[..at].iter().find(|other| is_one_name(&other.path, output)) {
+            let message = format!("--{id} {}: --{} is written to the same file", output.display(), other.id);
             return Err(Failure::new(message, "name two files"));
         }
     }
@@ -51,20 +84,21 @@ pub(crate) fn check(mut command: &Command, mut matches: &ArgMatches) -> Result<(
 
 /// Arguments of one level of the command line, each with all its texts that may be paths: `chip=a.toml,b.toml` has
 /// two.
-fn values(command: &Command, matches: &ArgMatches) -> Vec<(String, PathBuf)> {
-    let given = command.get_arguments().map(|arg| arg.get_id().as_str()).filter(|id| {
+fn values(command: &Command, matches: &ArgMatches) -> Vec<Value> {
+    let given = command.get_arguments().filter(|arg| {
+        let id = arg.get_id().as_str();
         matches!(matches.try_contains_id(id), Ok(true))
             && matches.value_source(id) == Some(ValueSource::CommandLine)
     });
     let mut values = Vec::new();
-    for id in given {
+    for arg in given {
+        let id = arg.get_id().as_str();
+        let mut add = |path| values.push(Value { id: id.to_owned(), is_output: is_output(arg), path });
         for value in matches.get_raw(id).into_iter().flatten() {
-            values.push((id.to_owned(), PathBuf::from(value)));
+            add(PathBuf::from(value));
             let text = value.to_string_lossy();
             let behind = text.split_once('=').map_or("", |(_, behind)| behind);
-            values.extend(
-                behind.split(',').filter(|path| !path.is_empty()).map(|path| (id.to_owned(), path.into())),
-            );
+            behind.split(',').filter(|path| !path.is_empty()).for_each(|path| add(path.into()));
         }
     }
     values
@@ -93,7 +127,7 @@ mod tests {
                 ["Write ", "Draw ", "File to write", "Output file"].iter().any(|verb| help.starts_with(verb));
             let id = arg.get_id().as_str();
             assert!(
-                !writes || OUTPUTS.contains(&id) || FOLDERS.contains(&id),
+                !writes || is_output(arg) || FOLDERS.contains(&id),
                 "{}: --{id} is an output",
                 command.get_name()
             );

@@ -2,6 +2,7 @@
 
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use crate::table::Table;
 use crate::terminal::{self, progress_bar};
 use floatgate_config::{Library, Source};
@@ -49,7 +50,7 @@ pub(crate) struct Args {
 
     /// Draw published figures over simulated figures, one panel for each table
     #[arg(long, value_name = "FILE.svg")]
-    plot: Option<PathBuf>,
+    plot: Option<OutputFile>,
 
     #[command(flatten)]
     format: ReportFormat,

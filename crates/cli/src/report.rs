@@ -2,6 +2,7 @@
 
 use crate::common::{self, Failure, Outcome, read_text};
 use crate::output;
+use crate::outputs::OutputFile;
 use floatgate_config::{Library, Override};
 use floatgate_host::output::Output;
 use floatgate_lab::card::is_card;
@@ -33,7 +34,7 @@ pub(crate) struct Args {
 
     /// File to write; - is stdout
     #[arg(short = 'o', long = "output", value_name = "FILE.html")]
-    output: PathBuf,
+    output: OutputFile,
 
     /// Title of the page
     #[arg(long, default_value = "Flash storage report")]

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 /// still printed.
 fn refuse_unknown_keys(library: &Library, config: &Config) -> Result<(), Failure> {
     let options = RigOptions { stores: false, ..RigOptions::default() };
-    let error = rig::wire(library, config, options).err().map(Error::from);
+    let error = rig::wire(library, config, options).err();
     let is_unknown =
         |error: &Error| error.config().is_some_and(|error| error.problem() == Problem::UnknownKey);
     error.filter(is_unknown).map_or(Ok(()), |error| Err(error.into()))

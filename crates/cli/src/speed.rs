@@ -4,16 +4,16 @@ mod sweep;
 
 use crate::common::{self, Failure, Grounded, Outcome, PartitionArg, SetupArgs};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use crate::terminal;
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::report::ResultKind;
+use floatgate_lab::show::number::three;
 use floatgate_lab::speed::{Corrections, Latency, Measured, SpeedOptions};
 use floatgate_lab::speed_run::{self, Advice, SpeedRun, explain};
-use floatgate_lab::technology::verdict::three;
 use floatgate_mtd::{Nanos, Phase};
 use floatgate_sim::machine::FilesystemKind;
 use serde::Serialize;
-use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -89,7 +89,7 @@ pub(crate) struct Args {
 
     /// Draw the time breakdown of each test as bars into an SVG file
     #[arg(long, value_name = "FILE.svg")]
-    pub(crate) plot: Option<PathBuf>,
+    pub(crate) plot: Option<OutputFile>,
 
     #[command(flatten)]
     pub(crate) format: ReportFormat,

@@ -2,6 +2,7 @@
 
 use crate::common::{self, Outcome};
 use crate::output::{self, ReportFormat};
+use crate::outputs::OutputFile;
 use crate::terminal::progress_bar;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgMatches, Args as _, Command, FromArgMatches as _, value_parser};
@@ -10,7 +11,6 @@ use floatgate_lab::progress::Progress;
 use floatgate_lab::study::report::Section;
 use floatgate_lab::study::{Context, Picture, Registered};
 use indicatif::ProgressBar;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -54,7 +54,7 @@ fn subcommand(name: &'static str, study: &dyn Registered) -> Command {
     }
     if let Some((value, help)) = study.plot() {
         let plot = Arg::new(PLOT).long(PLOT).value_name(value).help(help);
-        command = command.arg(plot.value_parser(value_parser!(PathBuf)));
+        command = command.arg(plot.value_parser(value_parser!(OutputFile)));
     }
     // The options of the format would replace the description of the command.
     let about = command.get_about().cloned();
@@ -75,7 +75,7 @@ pub(crate) fn named<'a>(
 /// Runs a study and prints its result.
 pub(crate) fn run(study: &dyn Registered, arguments: &ArgMatches) -> Outcome {
     let format = ReportFormat::from_arg_matches(arguments).map_err(output::bug)?;
-    let plot = arguments.try_get_one::<PathBuf>(PLOT).ok().flatten().map(PathBuf::as_path);
+    let plot = arguments.try_get_one::<OutputFile>(PLOT).ok().flatten().map(|plot| &**plot);
     common::check_plot(plot)?;
     let table = arguments.try_get_one::<String>(TABLE).ok().flatten().map(String::as_str);
     let library = Library::built_in();

@@ -2,6 +2,7 @@
 
 use crate::common::{self, Failure, Outcome, read_text};
 use crate::output;
+use crate::outputs::OutputFile;
 use crate::terminal::print_note;
 use floatgate_config::Library;
 use floatgate_host::output::Output;
@@ -51,7 +52,7 @@ pub(crate) struct Args {
         value_name = "OUT.csv|OUT.json|OUT.parquet",
         required_unless_present = "shard"
     )]
-    output: Option<PathBuf>,
+    output: Option<OutputFile>,
 
     /// Format of the output, regardless of its extension
     #[arg(long, value_enum)]
@@ -59,7 +60,7 @@ pub(crate) struct Args {
 
     /// File that stores each measured design, so that an interrupted sweep can continue
     #[arg(long, value_name = "FILE")]
-    checkpoint: Option<PathBuf>,
+    checkpoint: Option<OutputFile>,
 
     /// Measure only share I of N of the designs and store it in --checkpoint, to divide a sweep among machines
     #[arg(long, value_name = "I/N", requires = "checkpoint", conflicts_with_all = ["output", "format"])]
@@ -113,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     };
     let format = format.available()?;
-    let inputs = args.checkpoint.iter().chain(&merge).map(PathBuf::as_path);
+    let inputs = args.checkpoint.as_deref().into_iter().chain(merge.iter().map(PathBuf::as_path));
     let inputs: Vec<&Path> = [spec_path].into_iter().chain(inputs).collect();
     let mut output = Output::stream(path, &inputs)?;
     let evaluator = evaluator()?;

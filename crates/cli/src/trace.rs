@@ -2,6 +2,7 @@
 
 use crate::common::{self, Failure, Grounded, Outcome, PartitionArg, SetupArgs};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use crate::terminal;
 use clap::builder::PossibleValuesParser;
 use floatgate_capture::{export, pins};
@@ -9,7 +10,6 @@ use floatgate_lab::plot;
 use floatgate_lab::report::ResultKind;
 use floatgate_lab::trace::{self, Operation, Traced};
 use floatgate_mtd::Nanos;
-use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -34,19 +34,19 @@ pub(crate) struct Args {
 
     /// Draw the waterfall into an SVG file
     #[arg(long, value_name = "FILE.svg")]
-    plot: Option<PathBuf>,
+    plot: Option<OutputFile>,
 
     /// Write a value change dump (VCD), for GTKWave and Surfer
     #[arg(long, value_name = "FILE.vcd")]
-    vcd: Option<PathBuf>,
+    vcd: Option<OutputFile>,
 
     /// Write the signals at the pins of a serial chip, like a capture of a logic analyser, for sigrok, PulseView and check-capture
     #[arg(long, value_name = "FILE.vcd")]
-    pins: Option<PathBuf>,
+    pins: Option<OutputFile>,
 
     /// Write trace events as JSON, for Perfetto (ui.perfetto.dev) and speedscope
     #[arg(long, value_name = "FILE.json")]
-    perfetto: Option<PathBuf>,
+    perfetto: Option<OutputFile>,
 
     #[command(flatten)]
     format: ReportFormat,

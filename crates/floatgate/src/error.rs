@@ -7,7 +7,6 @@ use floatgate_image::ImageError;
 use floatgate_mtd::advice::Help;
 use floatgate_mtd::words::count;
 use floatgate_mtd::{BlockError, BlockErrorKind, ErrorKind};
-use floatgate_sim::rig::RigError;
 #[cfg(feature = "filesystems")]
 use floatgate_stack::fs;
 use std::fmt;
@@ -108,12 +107,6 @@ impl From<floatgate_sim::Error> for Error {
 
 impl From<ConfigError> for Error {
     fn from(error: ConfigError) -> Self {
-        floatgate_sim::Error::from(error).into()
-    }
-}
-
-impl From<RigError> for Error {
-    fn from(error: RigError) -> Self {
         floatgate_sim::Error::from(error).into()
     }
 }

@@ -1,5 +1,7 @@
 //! Advice for errors of the host.
 
+#[cfg(all(feature = "fuse", feature = "signals"))]
+use crate::guest::GuestError;
 #[cfg(feature = "fuse")]
 use crate::mount::FolderError;
 use crate::output::{OutputError, is_stdout};
@@ -58,6 +60,16 @@ impl Help for FolderError {
             Self::Host { .. } => {
                 advice! { "name an empty folder; it takes /dev/fuse, and root or the command fusermount3 (package fuse3)" }
             }
+        }
+    }
+}
+
+#[cfg(all(feature = "fuse", feature = "signals"))]
+impl Help for GuestError {
+    fn help(&self) -> Advice {
+        match self {
+            Self::File { .. } => advice! { "name a place that can be written" },
+            Self::Serve(error) => error.help(),
         }
     }
 }

@@ -9,19 +9,28 @@
 //! - [`serprog`]: server side of the protocol between flashrom and a programmer.
 //! - `mount`, `serve` (feature `fuse`): folders as mount points; block devices that other programs use, through FUSE
 //!   and vhost-user.
+//! - `guest` (both features): User Mode Linux and QEMU with a simulated drive.
+//! - [`filesystem_program`]: filesystems in programs of the user, connected by pipes.
 //! - `signals` (feature `signals`): cleanup and end of a command after a signal.
 //!
 //! Only this crate uses system calls and the clock; all other crates are independent of the machine.
 
 #[cfg(not(target_family = "wasm"))]
 pub mod disk;
+pub mod filesystem_program;
+#[cfg(all(feature = "fuse", feature = "signals"))]
+pub mod guest;
 mod help;
+#[cfg(not(target_family = "wasm"))]
+mod holders;
 #[cfg(not(target_family = "wasm"))]
 mod lock;
 #[cfg(feature = "fuse")]
 pub mod mount;
 #[cfg(not(target_family = "wasm"))]
 pub mod mtd;
+#[cfg(not(target_family = "wasm"))]
+mod node;
 #[cfg(not(target_family = "wasm"))]
 pub mod open;
 #[cfg(not(target_family = "wasm"))]

@@ -61,10 +61,11 @@ pub mod catalogue;
 pub mod certainty;
 #[cfg(not(target_family = "wasm"))]
 pub mod conclusion;
-pub mod csv;
 #[cfg(not(target_family = "wasm"))]
 pub mod endurance;
 pub mod energy;
+#[cfg(not(target_family = "wasm"))]
+mod envelope;
 #[cfg(not(target_family = "wasm"))]
 pub mod fit;
 pub mod fs_compare;
@@ -83,7 +84,6 @@ pub mod otp;
 pub mod papers;
 #[cfg(not(target_family = "wasm"))]
 pub mod part_sizes;
-pub mod plot;
 #[cfg(not(target_family = "wasm"))]
 pub mod powercut;
 pub mod progress;
@@ -91,6 +91,7 @@ pub mod progress;
 pub mod recorder;
 #[cfg(not(target_family = "wasm"))]
 pub mod report;
+pub mod show;
 pub mod speed;
 pub mod speed_run;
 #[cfg(not(target_family = "wasm"))]
@@ -103,3 +104,4 @@ pub mod trace;
 pub mod uncertainty;
 
 pub use floatgate_sim::Error;
+pub use show::{csv, plot};

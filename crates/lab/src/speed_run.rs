@@ -3,7 +3,7 @@
 use crate::certainty::{self, Certainty};
 use crate::energy;
 use crate::fs_speed::{self, Tested};
-use crate::plot;
+use crate::show::plot;
 use crate::speed::{self, Measured, SpeedOptions, SpeedReport};
 use crate::uncertainty::Uncertainty;
 use floatgate_config::corner::Corner;

@@ -91,16 +91,13 @@ impl<D: Mtd> Concat<D> {
             let end = start + device.geometry().size_bytes;
             let (from, to) = (addr.max(start), (addr + len).min(end));
             if from < to {
-                match work(device, done.at, from - start, from - addr..to - addr) {
+                match work(device, done.at, from - start, from - addr..to - addr).map_err(moved(start)) {
                     Ok(next) => done = done.then(next),
-                    Err(error) => {
-                        let error = Error { addr: error.addr + start, ..error };
-                        if error.kind != ErrorKind::Uncorrectable {
-                            return Err(error);
-                        }
+                    Err(error) if error.kind == ErrorKind::Uncorrectable => {
                         done.at = done.at.max(error.at);
                         lost = lost.or(Some(error));
                     }
+                    Err(error) => return Err(error),
                 }
             }
             start = end;

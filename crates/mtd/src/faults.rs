@@ -21,7 +21,7 @@ use crate::device::{Done, Mtd, OobMode, check_aligned, check_range};
 use crate::error::{Error, ErrorKind};
 use crate::geometry::Geometry;
 use crate::power_cut::{Stage, Tear};
-use crate::ram::{page_bytes, pieces};
+use crate::program_unit::{page_bytes, pieces};
 use crate::random::Random;
 use crate::time::Instant;
 use alloc::collections::{BTreeMap, BTreeSet};

@@ -50,6 +50,7 @@ pub mod geometry;
 pub mod pairing;
 pub mod partition;
 pub mod power_cut;
+mod program_unit;
 pub mod ram;
 pub mod random;
 pub mod size;

@@ -15,7 +15,7 @@ use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode, check_aligned, check_range};
 use crate::error::{Error, ErrorKind};
 use crate::geometry::Geometry;
-use crate::ram::{page_bytes, pieces};
+use crate::program_unit::{page_bytes, pieces};
 use crate::time::Instant;
 
 /// State of the interrupted operation after a power cut.

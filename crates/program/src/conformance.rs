@@ -12,7 +12,7 @@ use floatgate_device::power::PowerCut;
 use floatgate_device::spec::ChipSpec;
 use floatgate_device::violation::Violation;
 use floatgate_mtd::Nanos;
-use floatgate_sim::rig::{self, Pins, RigError, RigOptions};
+use floatgate_sim::rig::{self, Pins, RigOptions};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -134,7 +134,7 @@ pub enum Error {
     Config(#[from] ConfigError),
     /// The chip cannot be connected.
     #[error(transparent)]
-    Rig(#[from] RigError),
+    Rig(#[from] floatgate_sim::Error),
     /// The operating system cannot create a process or a pipe.
     #[error("no child process: {0}")]
     Process(#[from] std::io::Error),

@@ -11,7 +11,7 @@ use floatgate_device::spi::{SpiChip as _, Width};
 use floatgate_device::violation::ViolationLog;
 use floatgate_host::output::{is_stdout, write_file};
 use floatgate_mtd::{Breakdown, Done, ErrorKind, Geometry, Instant, Mtd, Nanos, OobMode};
-use floatgate_sim::rig::{self, Pins, RigError, RigOptions};
+use floatgate_sim::rig::{self, Pins, RigOptions};
 use floatgate_sim::{card, socket};
 use std::ffi::CStr;
 use std::io::Read as _;
@@ -117,8 +117,8 @@ impl From<floatgate_config::ConfigError> for Failure {
     }
 }
 
-impl From<RigError> for Failure {
-    fn from(error: RigError) -> Self {
+impl From<floatgate_sim::Error> for Failure {
+    fn from(error: floatgate_sim::Error) -> Self {
         Self::new(Status::NoTarget, error)
     }
 }

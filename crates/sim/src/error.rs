@@ -1,6 +1,5 @@
 //! Errors of all steps from a name on the command line to a result.
 
-use crate::rig::RigError;
 use floatgate_config::{ConfigError, Problem};
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Advice, Command, set};
@@ -54,15 +53,6 @@ pub enum Error {
         /// Advice for the user.
         help: Advice,
     },
-}
-
-impl From<RigError> for Error {
-    fn from(error: RigError) -> Self {
-        match error {
-            RigError::Config(error) => Self::Config(error),
-            RigError::Probe { chip, why } => Self::Probe { chip, why },
-        }
-    }
 }
 
 impl Error {

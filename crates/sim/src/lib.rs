@@ -15,6 +15,8 @@ pub mod card_state;
 #[cfg(feature = "filesystems")]
 pub mod cpu;
 pub mod error;
+#[cfg(feature = "filesystems")]
+mod filesystem;
 pub mod firmware;
 #[cfg(feature = "filesystems")]
 mod kernel_memory;

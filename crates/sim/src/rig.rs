@@ -1,6 +1,7 @@
 //! Builds a rig from a resolved setup: chip, controller, and a driver that identifies the chip only by the bytes it
 //! returns.
 
+use crate::error::Error;
 use crate::firmware::Firmware;
 use crate::linux_bus::{Chip, LinuxBus, NandEcc, NandRig};
 use crate::partition;
@@ -81,23 +82,6 @@ impl Default for RigOptions {
     }
 }
 
-/// Reason why a rig cannot be built from a setup.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RigError {
-    /// The setup is invalid; the error has a position.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The driver rejects the chip on this controller and board.
-    #[error("{chip}: {why}")]
-    Probe {
-        /// Name of the chip.
-        chip: String,
-        /// Message of the driver.
-        why: String,
-    },
-}
-
 /// The top-level keys of a setup.
 const KEYS: [&str; 14] = [
     "title",
@@ -126,7 +110,7 @@ fn check_keys(config: &Config) -> Result<(), ConfigError> {
 /// Rejects invalid values in the tables of filesystems and of the ECC.
 #[cfg(feature = "filesystems")]
 fn check_values(config: &Config) -> Result<(), ConfigError> {
-    config.extract_or_default::<crate::machine::Filesystem>("filesystem")?;
+    config.extract_or_default::<crate::filesystem::Filesystem>("filesystem")?;
     config.extract_or_default::<crate::page_cache::PageCacheProfile>("page_cache")?;
     config.extract_or_default::<EccProfile>("ecc").map(drop)
 }
@@ -142,7 +126,7 @@ fn check_values(config: &Config) -> Result<(), ConfigError> {
 ///
 /// # Errors
 /// A value is invalid or missing, or the driver rejects the chip.
-pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<Rig, RigError> {
+pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<Rig, Error> {
     check_keys(config)?;
     check_controller(config)?;
     Firmware::check(config)?;
@@ -206,7 +190,7 @@ where
 ///
 /// # Errors
 /// A value is wrong or missing, or the chip is not a SPI chip.
-pub fn spi_bus(config: &Config, options: RigOptions) -> Result<Box<dyn SpiHost>, RigError> {
+pub fn spi_bus(config: &Config, options: RigOptions) -> Result<Box<dyn SpiHost>, Error> {
     check_keys(config)?;
     check_controller(config)?;
     check_cells(config)?;
@@ -242,7 +226,7 @@ pub enum Pins {
 ///
 /// # Errors
 /// A value is invalid or missing.
-pub fn pins(config: &Config, options: RigOptions) -> Result<Pins, RigError> {
+pub fn pins(config: &Config, options: RigOptions) -> Result<Pins, Error> {
     check_keys(config)?;
     check_controller(config)?;
     check_cells(config)?;
@@ -284,8 +268,8 @@ fn not_above<C: SpiChip>(limit: Option<u32>, mut wire: SpiWire<C>) -> SpiWire<C>
 /// A raw NAND at its pins, as returned by [`pins`].
 ///
 /// # Errors
-/// The errors of [`pins`], and a chip that is not a raw NAND.
-pub fn nand_wire(config: &Config, options: RigOptions) -> Result<NandWire<RawNand>, RigError> {
+/// As [`pins`]; the chip is not a raw NAND.
+pub fn nand_wire(config: &Config, options: RigOptions) -> Result<NandWire<RawNand>, Error> {
     match pins(config, options)? {
         Pins::RawNand(wire) => Ok(wire),
         _ => {
@@ -299,8 +283,8 @@ pub fn nand_wire(config: &Config, options: RigOptions) -> Result<NandWire<RawNan
 /// A SPI NOR at its pins, as returned by [`pins`].
 ///
 /// # Errors
-/// The errors of [`pins`], and a chip that is not a SPI NOR.
-pub fn spi_nor_wire(config: &Config, options: RigOptions) -> Result<SpiWire<SpiNor>, RigError> {
+/// As [`pins`]; the chip is not a SPI NOR.
+pub fn spi_nor_wire(config: &Config, options: RigOptions) -> Result<SpiWire<SpiNor>, Error> {
     match pins(config, options)? {
         Pins::SpiNor(wire) => Ok(wire),
         _ => {
@@ -315,7 +299,7 @@ pub fn spi_nor_wire(config: &Config, options: RigOptions) -> Result<SpiWire<SpiN
 ///
 /// # Errors
 /// A value is invalid or missing, or the chip is of another kind, or has no bus of eight bits.
-pub fn programmer(config: &Config, options: RigOptions) -> Result<Programmer, RigError> {
+pub fn programmer(config: &Config, options: RigOptions) -> Result<Programmer, Error> {
     let spec = match config.chip()? {
         ChipSpec::ParallelNor(spec) => spec,
         ChipSpec::SpiNor(_) => return Ok(Programmer::new(spi_nor_wire(config, options)?)),
@@ -341,7 +325,7 @@ pub fn programmer(config: &Config, options: RigOptions) -> Result<Programmer, Ri
 ///
 /// # Errors
 /// A value is invalid or missing, or the chip is a parallel NOR.
-pub fn linux_bus(config: &Config, options: RigOptions) -> Result<LinuxBus, RigError> {
+pub fn linux_bus(config: &Config, options: RigOptions) -> Result<LinuxBus, Error> {
     check_keys(config)?;
     check_controller(config)?;
     check_cells(config)?;
@@ -470,8 +454,8 @@ fn database<T: Clone>(catalogue: &[T], own: &T, id: impl Fn(&T) -> &[u8]) -> Vec
     others.chain([own]).cloned().collect()
 }
 
-fn probe_error(config: &Config, why: impl std::fmt::Display) -> RigError {
-    RigError::Probe { chip: config.part().name.clone(), why: why.to_string() }
+fn probe_error(config: &Config, why: impl std::fmt::Display) -> Error {
+    Error::Probe { chip: config.part().name.clone(), why: why.to_string() }
 }
 
 /// Controller, bus and host, the tables that all SPI setups have.
@@ -591,7 +575,7 @@ fn spi_nand(
     config: &Config,
     spec: SpiNandSpec,
     options: RigOptions,
-) -> Result<Box<dyn Device>, RigError> {
+) -> Result<Box<dyn Device>, Error> {
     let parts = database(&library.digest(Catalogue::read)?.spi_nand, &spec, |s| &s.id);
     let (controller, host) = spi_nand_bus(config, spec, options)?;
     let ecc = ecc_engine(config, &host)?;
@@ -604,7 +588,7 @@ fn spi_nand_bus(
     config: &Config,
     spec: SpiNandSpec,
     options: RigOptions,
-) -> Result<(SpiController<SpiNand>, HostProfile), RigError> {
+) -> Result<(SpiController<SpiNand>, HostProfile), Error> {
     spec.check().map_err(|bad| config.impossible(&bad))?;
     let (profile, bus, host) = spi_parts(config)?;
     let limit = spec.sdr_hz;
@@ -625,7 +609,7 @@ fn spi_nor(
     config: &Config,
     spec: SpiNorSpec,
     options: RigOptions,
-) -> Result<Box<dyn Device>, RigError> {
+) -> Result<Box<dyn Device>, Error> {
     let parts = database(&library.digest(Catalogue::read)?.spi_nor, &spec, |s| &s.id);
     let (controller, host) = spi_nor_bus(config, spec, options)?;
     let driver: spi_nor::Options = config.extract_or_default("driver")?;
@@ -637,7 +621,7 @@ fn spi_nor_bus(
     config: &Config,
     spec: SpiNorSpec,
     options: RigOptions,
-) -> Result<(SpiController<SpiNor>, HostProfile), RigError> {
+) -> Result<(SpiController<SpiNor>, HostProfile), Error> {
     let (profile, bus, host) = spi_parts(config)?;
     let limit = spec.max_sdr_hz;
     let chip = SpiNor::new(spec, options.seed, options.stores).map_err(|bad| config.impossible(&bad))?;
@@ -651,7 +635,7 @@ fn raw_nand_chips(
     config: &Config,
     mut spec: RawNandSpec,
     options: RigOptions,
-) -> Result<Vec<RawNand>, RigError> {
+) -> Result<Vec<RawNand>, Error> {
     if options.bad_blocks > 0 {
         spec.factory_bad = FactoryBad { per_lun: options.bad_blocks, seed: options.seed };
     }
@@ -665,7 +649,7 @@ fn raw_nand_bus(
     config: &Config,
     spec: RawNandSpec,
     options: RigOptions,
-) -> Result<(NandController<RawNand>, HostProfile), RigError> {
+) -> Result<(NandController<RawNand>, HostProfile), Error> {
     let host: HostProfile = config.extract_or_default("host")?;
     let mut profile: NandProfile = config.extract("controller")?;
     profile.op_cost = profile.op_cost.on(&host);
@@ -686,7 +670,7 @@ fn raw_nand(
     config: &Config,
     spec: RawNandSpec,
     options: RigOptions,
-) -> Result<Box<dyn Device>, RigError> {
+) -> Result<Box<dyn Device>, Error> {
     let parts = database(&library.digest(Catalogue::read)?.raw_nand, &spec, |s| &s.id);
     let (controller, host) = raw_nand_bus(config, spec, options)?;
     let ecc = ecc_engine(config, &host)?;
@@ -710,7 +694,7 @@ fn parallel_nor(
     config: &Config,
     spec: ParallelNorSpec,
     options: RigOptions,
-) -> Result<Box<dyn Device>, RigError> {
+) -> Result<Box<dyn Device>, Error> {
     let (profile, bus): (NorProfile, NorBus) = (config.extract("controller")?, config.extract("bus")?);
     let host: HostProfile = config.extract_or_default("host")?;
     let driver: parallel_nor::Options = config.extract_or_default("driver")?;

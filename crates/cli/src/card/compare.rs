@@ -5,6 +5,7 @@ use super::time;
 use crate::common::{self, Failure, Outcome, grouped};
 use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use crate::table::Table;
 use floatgate_config::{Kind, Library, Override};
 use floatgate_lab::card::compare::{Cell, Matrix, NamedCard, compare};
@@ -67,7 +68,7 @@ pub(crate) struct Args {
 
     /// Draw the times relative to the fastest filesystem into an SVG file
     #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
+    plot: Option<OutputFile>,
 
     /// Seed of the cards' bad blocks and errors
     #[arg(long, default_value_t = 0)]

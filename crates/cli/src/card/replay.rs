@@ -6,6 +6,7 @@ use super::time;
 use crate::common::{self, Failure, Outcome, grouped_count};
 use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use floatgate_config::{Library, Override};
 use floatgate_lab::card::replay::{Replay, ThinkTime, prepare, replay};
 use floatgate_lab::card::serve::NewCard;
@@ -61,7 +62,7 @@ pub(crate) struct Args {
 
     /// Draw the addresses of reads and writes over time into an SVG file
     #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
+    plot: Option<OutputFile>,
 
     /// Further traces, each replayed on a new card and drawn below the first one in the picture
     #[arg(long, value_name = "TRACE,...", value_delimiter = ',', requires = "plot")]
@@ -69,7 +70,7 @@ pub(crate) struct Args {
 
     /// Write a trace of the replay: CSV, fio's iolog if the name ends in .iolog, blkparse's text if it ends in .blkparse
     #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
+    record: Option<OutputFile>,
 
     /// Seed of the card's bad blocks and errors
     #[arg(long, default_value_t = 0)]

@@ -1,16 +1,19 @@
 //! `floatgate run`.
 
 use super::compare::discard;
+use super::guest;
 use super::recorded::Recording;
 use super::time;
-use super::vm::{Guest, VmKind, host, is_installed, needs};
 use crate::common::{Failure, Outcome, grouped};
 use crate::output::{ReportFormat, bug};
+use crate::outputs::OutputFile;
 use crate::table::Table;
 use floatgate_config::{Library, Override};
+use floatgate_host::guest::{Guest, Machine, is_installed};
 use floatgate_host::signals::Endings;
 use floatgate_lab::card::run::{
-    CardRun, CutResults, Cuts, Discarding, FILESYSTEMS, GUEST, Observers, TracePart, WORKLOADS, Workbench,
+    CardRun, CutResults, Cuts, Discarding, FILESYSTEMS, GUEST, Observers, TracePart, UML_INIT, WORKLOADS,
+    Workbench,
 };
 use floatgate_lab::card::{CardOptions, load_on_host};
 use floatgate_lab::conclusion::CardRuns;
@@ -119,7 +122,7 @@ pub(crate) struct Args {
     /// Folder for the traces: FS-WORKLOAD.csv of each workload, FS-WORKLOAD.before.csv of the requests before it, and traces.csv with the number of
     /// files that each workload made
     #[arg(long, value_name = "DIR")]
-    record: Option<PathBuf>,
+    record: Option<OutputFile>,
 
     /// Time limit of the guest, seconds
     #[arg(long, value_name = "N", default_value_t = 1800, value_parser = clap::value_parser!(u32).range(1..))]
@@ -131,6 +134,33 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     format: ReportFormat,
+}
+
+/// Virtual machine of a guest.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum VmKind {
+    /// User Mode Linux: all filesystems but exfat
+    Uml,
+    /// QEMU with Debian's kernel: all filesystems
+    Qemu,
+}
+
+impl From<VmKind> for Machine {
+    fn from(vm: VmKind) -> Self {
+        match vm {
+            VmKind::Uml => Self::Uml,
+            VmKind::Qemu => Self::Qemu,
+        }
+    }
+}
+
+/// Programs and their packages, from entries `program:package`.
+fn needs(needs: &str) -> impl Iterator<Item = (&str, &str)> {
+    needs.split_whitespace().filter_map(|need| need.split_once(':'))
+}
+
+fn host(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()), "name a place that can be written")
 }
 
 /// State of a filesystem before the workload.
@@ -205,11 +235,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let guest = Guest {
         folder: folder.path(),
         input: &input,
+        init: UML_INIT,
+        programs: FILESYSTEMS.iter().chain(&WORKLOADS).flat_map(|known| needs(known.1)).collect(),
         patience_s: args.patience,
-        is_real_time,
         is_interrupted: Arc::default(),
     };
-    let (runs, has_ended) = guest.boot(machine, endings, bench)?;
+    let (runs, has_ended) = guest::boot(&guest, machine, endings, bench, is_real_time)?;
     let recorded = recordings.finish(&runs);
     let is_clean = has_ended && runs.iter().all(|run| run.verdict == "clean");
     // The results are also printed if there is no space for the traces.
@@ -251,16 +282,16 @@ fn job(name: &str) -> Result<Job, Failure> {
 }
 
 /// Virtual machine that the options state; otherwise the fastest installed one that supports all filesystems.
-fn vm(args: &Args) -> Result<VmKind, Failure> {
-    let lacks = args.filesystems.iter().find(|name| !VmKind::Uml.has(name));
+fn vm(args: &Args) -> Result<Machine, Failure> {
+    let lacks = args.filesystems.iter().find(|name| !Machine::Uml.has(name));
     match (args.vm, lacks) {
         (Some(VmKind::Uml), Some(lacks)) => Err(Failure::new(
             format!("User Mode Linux has no {lacks}"),
             "use `--vm qemu`, or another filesystem",
         )),
-        (Some(vm), _) => Ok(vm),
-        (None, None) if VmKind::Uml.can_run() || !is_installed("qemu-system-x86_64") => Ok(VmKind::Uml),
-        (None, _) => Ok(VmKind::Qemu),
+        (Some(vm), _) => Ok(vm.into()),
+        (None, None) if Machine::Uml.can_run() || !is_installed("qemu-system-x86_64") => Ok(Machine::Uml),
+        (None, _) => Ok(Machine::Qemu),
     }
 }
 

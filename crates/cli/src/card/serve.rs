@@ -1,15 +1,15 @@
 //! `floatgate serve`.
 
 use super::account::account_text;
-use super::clock::clock;
 use super::recorded::Recording;
 use super::time;
 use crate::common::{Failure, Outcome, grouped_count};
 use crate::output::{ReportFormat, bug};
+use crate::outputs::OutputFile;
 use crate::terminal::{self, print_note};
 use floatgate_config::{Library, Override};
 use floatgate_host::mount::FolderError;
-use floatgate_host::serve::{Clock, DelayStats, MountedDevice, VhostDevice};
+use floatgate_host::serve::{Clock, DelayStats, MountedDevice, VhostDevice, clock};
 use floatgate_host::signals::Endings;
 use floatgate_lab::card::serve::{CardAccount, CardAtWork, NewCard};
 use floatgate_lab::card::{CardOptions, load};
@@ -61,7 +61,7 @@ pub(crate) struct Args {
 
     /// Write a trace of all requests: CSV, fio's iolog if the name ends in .iolog, blkparse's text if it ends in .blkparse. The file is created at the end, when it is complete
     #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
+    record: Option<OutputFile>,
 
     /// Seed of the card's bad blocks and errors
     #[arg(long, default_value_t = 0)]

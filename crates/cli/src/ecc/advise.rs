@@ -2,6 +2,7 @@
 
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use crate::table::Table;
 use floatgate_config::{Library, Override};
 use floatgate_image::ecc::{Code, EccError};
@@ -9,7 +10,6 @@ use floatgate_image::words;
 use floatgate_lab::advise::ecc::{self as advise, Advice, Chip, Point, Series, Use};
 use floatgate_lab::report::ResultKind;
 use floatgate_mtd::advice::Help;
-use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -51,7 +51,7 @@ pub(super) struct Args {
 
     /// Draw lost pages against cycles into an SVG file
     #[arg(long, value_name = "FILE.svg")]
-    plot: Option<PathBuf>,
+    plot: Option<OutputFile>,
 
     #[command(flatten)]
     format: ReportFormat,

@@ -6,6 +6,7 @@ use super::options::{ApartArgs, CodeArgs, DumpPages, GeometryArgs};
 use super::show::{self, ReportDestination};
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use floatgate_host::output::Output;
 use floatgate_image::ecc::{self, BadBlocks, DecodeOptions, DecodeReport, Dump, PageGeometry, Scheme};
 use floatgate_lab::report::{Concluded, ResultKind};
@@ -49,7 +50,7 @@ pub(crate) struct Args {
 
     /// Output file, written completely or not at all; - for stdout, with the report on stderr
     #[arg(short, long, value_name = "OUT")]
-    output: PathBuf,
+    output: OutputFile,
 
     #[command(flatten)]
     format: ReportFormat,

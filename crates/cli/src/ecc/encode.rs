@@ -5,6 +5,7 @@ use super::options::{CodeArgs, GeometryArgs};
 use super::show::{self, ReportDestination};
 use crate::common::{self, Outcome};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use floatgate_host::output::Output;
 use floatgate_image::ecc::{self, EccError, Form};
 use floatgate_lab::report::ResultKind;
@@ -40,7 +41,7 @@ pub(crate) struct Args {
 
     /// Output file, written completely or not at all; - for stdout, with the report on stderr
     #[arg(short, long, value_name = "OUT")]
-    output: PathBuf,
+    output: OutputFile,
 
     #[command(flatten)]
     format: ReportFormat,

@@ -5,6 +5,7 @@ use super::options::GeometryArgs;
 use super::show::{INDISTINGUISHABLE_BITS, ReportDestination};
 use crate::common::{self, Failure, Outcome, grouped, grouped_count};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use crate::terminal::unless_quiet;
 use floatgate_host::output::Output;
 use floatgate_image::ImageError;
@@ -55,7 +56,7 @@ pub(super) struct Args {
 
     /// Output file, written completely or not at all; - for stdout, with the report on stderr
     #[arg(short, long, value_name = "OUT")]
-    output: PathBuf,
+    output: OutputFile,
 
     #[command(flatten)]
     format: ReportFormat,

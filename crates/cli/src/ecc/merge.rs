@@ -5,6 +5,7 @@ use super::options::{CodeArgs, GeometryArgs};
 use super::show::{self, ReportDestination};
 use crate::common::{self, Failure, Outcome, grouped, grouped_count};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use crate::table::Table;
 use floatgate_host::output::Output;
 use floatgate_image::ecc::{self, Dump, EccError, MergeReport, PageGeometry, RegionEcc, Regions};
@@ -39,7 +40,7 @@ pub(super) struct Args {
 
     /// Output file, written completely or not at all; - for stdout, with the report on stderr
     #[arg(short, long, value_name = "OUT")]
-    output: PathBuf,
+    output: OutputFile,
 
     #[command(flatten)]
     format: ReportFormat,

@@ -5,6 +5,7 @@ use super::options::{self, print_warnings};
 use super::sizes::{self, FlashArgs};
 use crate::common::{self, Failure, Outcome, count, grouped, grouped_count};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use floatgate_host::output::Output;
 use floatgate_image::build::{
     BuildError, BuildOptions, Built, Container, Jffs2Options, Overrides, Source, TreeOptions, YaffsOptions,
@@ -44,7 +45,7 @@ pub(crate) struct Args {
 
     /// File for the image
     #[arg(long, short, value_name = "FILE")]
-    output: PathBuf,
+    output: OutputFile,
 
     /// Container of the filesystem
     #[arg(long, value_enum, default_value_t = Format::Ubi)]

@@ -4,12 +4,13 @@ use super::options::{self, ImageArgs};
 use super::sizes::ChipArgs;
 use crate::common::{Failure, Outcome, count};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use floatgate_image::check::{CheckReport, check};
 use floatgate_image::repair::{Grown, Method, RepairReport, repair};
 use floatgate_image::{Access, ImageError, Selection};
 use floatgate_lab::report::ResultKind;
 use floatgate_mtd::advice::Help as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -39,7 +40,7 @@ pub(crate) struct Args {
     /// Write a new image with all data that can be recovered, with OOB if the old image has OOB. Files
     /// without a name are put into lost+found; in a JFFS2 they become lost-NUMBER in the root directory
     #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "auth_key", "auth_hashes", "part", "setup", "partition"])]
-    repair: Option<PathBuf>,
+    repair: Option<OutputFile>,
 
     #[command(flatten)]
     format: ReportFormat,

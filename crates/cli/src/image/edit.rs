@@ -4,6 +4,7 @@
 use super::options::{self, ImageArgs};
 use crate::common::{Failure, Outcome, count};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use crate::terminal;
 use floatgate_image::edit::{
     Change, Committed, EditError, EditOptions, Edited, GrowTo, Grown, ImagePath, Owner, Permissions,
@@ -33,7 +34,7 @@ struct EditArgs {
 
     /// Write the changed image to this file, and do not change the old image
     #[arg(long, short, value_name = "OUT")]
-    output: Option<PathBuf>,
+    output: Option<OutputFile>,
 
     /// Recover a filesystem that was not unmounted, as Linux does when mounting; without --recover such an image is refused
     #[arg(long)]
@@ -167,6 +168,18 @@ pub(crate) struct MkdirArgs {
     owner: Owner,
 }
 
+/// Files whose attributes are changed.
+#[derive(clap::Args)]
+struct ChangedFiles {
+    /// Files in the image
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+
+    /// Also change the contents of directories, recursively
+    #[arg(long, short = 'R', visible_short_alias = 'r')]
+    recursive: bool,
+}
+
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate image chmod rootfs.ubi 0600 /etc/fstab
@@ -178,13 +191,8 @@ pub(crate) struct ChmodArgs {
     /// Permissions: an octal number, or clauses such as u+x,go-w
     mode: Permissions,
 
-    /// Files in the image
-    #[arg(value_name = "PATH", required = true)]
-    paths: Vec<OsString>,
-
-    /// Also change the contents of directories, recursively
-    #[arg(long, short = 'R', visible_short_alias = 'r')]
-    recursive: bool,
+    #[command(flatten)]
+    changed: ChangedFiles,
 }
 
 #[derive(clap::Args)]
@@ -198,13 +206,8 @@ pub(crate) struct ChownArgs {
     /// Owner: UID, UID:GID or :GID, as numbers
     owner: Owner,
 
-    /// Files in the image
-    #[arg(value_name = "PATH", required = true)]
-    paths: Vec<OsString>,
-
-    /// Also change the contents of directories, recursively
-    #[arg(long, short = 'R', visible_short_alias = 'r')]
-    recursive: bool,
+    #[command(flatten)]
+    changed: ChangedFiles,
 }
 
 #[derive(clap::Args)]
@@ -341,13 +344,19 @@ pub(crate) fn mkdir(args: &MkdirArgs) -> Outcome {
 
 pub(crate) fn chmod(args: &ChmodArgs) -> Outcome {
     args.edit.run(&|editor| {
-        args.paths.iter().try_for_each(|name| editor.chmod(&path(name)?, &args.mode, args.recursive))
+        args.changed
+            .paths
+            .iter()
+            .try_for_each(|name| editor.chmod(&path(name)?, &args.mode, args.changed.recursive))
     })
 }
 
 pub(crate) fn chown(args: &ChownArgs) -> Outcome {
     args.edit.run(&|editor| {
-        args.paths.iter().try_for_each(|name| editor.chown(&path(name)?, args.owner, args.recursive))
+        args.changed
+            .paths
+            .iter()
+            .try_for_each(|name| editor.chown(&path(name)?, args.owner, args.changed.recursive))
     })
 }
 
@@ -404,7 +413,7 @@ impl EditArgs {
             selection: self.image.selection(),
             recover: self.recover,
             time: source_date_epoch()?.unwrap_or_else(now),
-            output: self.output.clone(),
+            output: self.output.as_deref().map(Path::to_owned),
             growth: match (self.lebs, self.grow) {
                 (Some(lebs), _) => GrowTo::Lebs(lebs),
                 (None, true) => GrowTo::Needed,

@@ -3,6 +3,7 @@
 use super::options::{self, PageArgs};
 use crate::common::{Failure, Outcome};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use floatgate_image::FlashSizes;
 use floatgate_image::env::{self, Copy, Environment, SetVariable};
 use floatgate_lab::report::ResultKind;
@@ -41,7 +42,7 @@ pub(crate) struct Args {
 
     /// Write the changed dump to this file, and do not change the old dump
     #[arg(long, short, value_name = "OUT")]
-    output: Option<PathBuf>,
+    output: Option<OutputFile>,
 
     #[command(flatten)]
     pages: PageArgs,

@@ -3,6 +3,7 @@
 use super::options::{self, PageArgs};
 use crate::common::{self, Outcome};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use crate::table::Table;
 use floatgate_host::output::Output;
 use floatgate_image::map::{self, FlashMap, Kind, Part};
@@ -38,7 +39,7 @@ pub(crate) struct Args {
 
     /// File for a picture of the map, an SVG for light and dark pages
     #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    output: Option<OutputFile>,
 
     #[command(flatten)]
     pages: PageArgs,

@@ -3,6 +3,7 @@
 use super::options::{self, PageArgs};
 use crate::common::{self, Failure, Outcome};
 use crate::output::{self, ReportFormat};
+use crate::outputs::OutputFile;
 use crate::table::Table;
 use crate::terminal;
 use floatgate_host::output::Output;
@@ -39,7 +40,7 @@ pub(crate) struct Args {
 
     /// File for the script [default: stdout]
     #[arg(long, short, value_name = "FILE", requires = "script")]
-    output: Option<PathBuf>,
+    output: Option<OutputFile>,
 
     /// Byte of the flash at which the partition begins, for U-Boot: a multiple of the size of a PEB
     #[arg(long, value_name = "BYTE", value_parser = super::sizes::bytes, default_value = "0")]

@@ -4,6 +4,7 @@ use super::options::{self, print_warnings};
 use super::sizes::FlashArgs;
 use crate::common::{self, Failure, Outcome, count};
 use crate::output::ReportFormat;
+use crate::outputs::OutputFile;
 use floatgate_host::output::Output;
 use floatgate_image::check::Finding;
 use floatgate_image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
@@ -36,7 +37,7 @@ pub(crate) struct Args {
 
     /// File for the image
     #[arg(long, short, value_name = "FILE")]
-    output: PathBuf,
+    output: OutputFile,
 
     #[command(flatten)]
     flash: FlashArgs,

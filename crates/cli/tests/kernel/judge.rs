@@ -28,7 +28,8 @@ pub(crate) fn home() -> PathBuf {
 pub(crate) fn judge(script: &str, name: &str, input: &Path) -> Result<PathBuf, String> {
     let output = fresh(&format!("{name}-out"));
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("guest/judge"));
+    let mut command =
+        Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("host").join("guest/judge"));
     command.env("CARGO_TARGET_DIR", target).env("JUDGE_SECONDS", PATIENCE);
     let run = command.arg(home().join(script)).arg(input).arg(&output).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));

@@ -185,6 +185,22 @@ fn formats_of_images_stand_behind_their_trait() {
     assert!(formats > 30 && wrong.is_empty(), "of {formats} files of formats:\n{}", wrong.join("\n"));
 }
 
+/// The module `show` of `lab` imports nothing else of its crate, and so no study.
+#[test]
+fn renderers_know_no_study() {
+    let sources = product_sources("lab");
+    let shows: Vec<_> =
+        sources.iter().filter(|path| path.to_str().unwrap().contains("lab/src/show/")).collect();
+    let is_wrong = |line: &&str| line.replace("crate::show", "").contains("crate::") && !line.contains("//");
+    let mut wrong = Vec::new();
+    for path in &shows {
+        let text = std::fs::read_to_string(path).unwrap();
+        wrong
+            .extend(text.lines().filter(is_wrong).map(|line| format!("{}: {}", path.display(), line.trim())));
+    }
+    assert!(shows.len() > 20 && wrong.is_empty(), "of {} files:\n{}", shows.len(), wrong.join("\n"));
+}
+
 /// A magic number stands where its format does.
 #[test]
 fn magic_numbers_of_ubi_and_ubifs_are_in_media_only() {

@@ -2,7 +2,8 @@
 
 use super::users::number;
 use super::{Counters, Flash, Shape};
-use crate::disk::{holders_of, open_same};
+use crate::holders::holders_of;
+use crate::node::open_same;
 use crate::target::TargetError;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};

@@ -1,11 +1,10 @@
 //! Flash behind Linux's MTD: a device whose calls return their measured time, implemented by `/dev/mtdN`.
 
 mod char_device;
-mod users;
+pub(crate) mod users;
 
 pub use char_device::{CharDevice, conditions, raise_priority};
 pub use users::number_of;
-pub(crate) use users::{attached, block_devices, family, number};
 
 use crate::target::TargetError;
 use serde::Serialize;

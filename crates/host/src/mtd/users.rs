@@ -1,6 +1,6 @@
 //! Users of an MTD according to sysfs: UBI, and the block devices above it.
 
-use crate::disk::{line, names};
+use crate::node::{line, names};
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};

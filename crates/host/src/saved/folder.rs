@@ -1,7 +1,7 @@
 //! Folder for files with saved data, and such a file as a [`Store`].
 
 use super::{BadSaved, Damage, Fact, SavedRanges, Store};
-use crate::disk::{is_memory_filesystem, lock};
+use crate::node::{is_memory_filesystem, lock};
 use floatgate_mtd::size::text as size;
 use rustix::fs::{FlockOperation, StatVfsMountFlags, flock, fstatfs, fstatvfs, major, minor};
 use std::ffi::OsString;

@@ -1,7 +1,7 @@
 //! Identity of a device: properties from the kernel (CID, serial number, WWID), and CRCs of samples of its data.
 
 use super::{Disk, PIECE};
-use crate::disk::line;
+use crate::node::line;
 use floatgate_mtd::random::hash;
 use floatgate_mtd::size::text as size;
 use std::fs::Metadata;

@@ -1,6 +1,6 @@
 //! Counts and latencies of requests.
 
-use super::speed::Latencies;
+use super::latencies::Latencies;
 use super::trace::{Request, RequestKind};
 use floatgate_mtd::{Nanos, SECTOR_BYTES};
 use serde::Serialize;

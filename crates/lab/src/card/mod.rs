@@ -1,7 +1,6 @@
 //! SD cards and eMMC of the catalogue, and what is measured on them.
 //!
 //! - [`load`] reads a card's file with overrides into a [`CardSpec`].
-//! - [`amplification`]: write amplification beside its published analysis.
 //! - [`compare`]: cards, filesystems and workloads, by the traces that are [`shipped`].
 //! - [`info`]: registers and timeouts; [`powercut`]: losses of power at any operation and moment.
 //! - [`life`]: wear in the steady state of a workload, and the bytes and years until a card is worn out.
@@ -13,10 +12,10 @@
 //! - [`trace`]: requests to a block device, as several programs record them.
 
 pub mod account;
-pub mod amplification;
 pub mod compare;
 mod factory;
 pub mod info;
+mod latencies;
 pub mod life;
 pub mod powercut;
 pub mod replay;

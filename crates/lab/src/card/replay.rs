@@ -5,7 +5,7 @@ use super::serve::{CardAccount, CardAtWork, Observer};
 use super::speed::REQUEST_BYTES_MAX;
 use super::trace::{Request, RequestKind, TraceError};
 use crate::Error;
-use crate::plot::Addresses;
+use crate::show::plot::Addresses;
 use floatgate_mtd::{BlockDevice, Instant, SECTOR_BYTES};
 use serde::Serialize;
 use std::collections::BTreeSet;

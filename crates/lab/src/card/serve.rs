@@ -3,7 +3,7 @@
 use super::LoadedCard;
 use super::account::{KindTotals, Totals};
 use super::factory::{self, Content};
-use super::speed::Latencies;
+use super::latencies::Latencies;
 use super::state::{CardState, History, StandIn};
 use super::trace::{Request, RequestKind};
 use crate::Error;

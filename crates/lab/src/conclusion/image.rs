@@ -2,8 +2,8 @@
 
 use super::sentence;
 use crate::card::info::CardInfo;
+use crate::envelope::Concluded;
 use crate::papers::Refit;
-use crate::report::Concluded;
 use floatgate_image::build::Built;
 use floatgate_image::check::{CheckReport, Finding, Outcome, Structure};
 use floatgate_image::diff::DiffReport;

@@ -9,6 +9,7 @@
 //! - [`predict`]: the remaining life of a block, from its times.
 //! - [`Promise`]: the data sheet's figures of a NOR, whose measured lives are not published.
 
+pub mod figures;
 mod latency;
 mod life;
 pub mod predict;

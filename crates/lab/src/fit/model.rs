@@ -108,8 +108,7 @@ impl<'l> Model<'l> {
             let line = block.figures.first().map_or(0, |first| first.line);
             let place = || format!("the block of line {line}");
             let config = condition.config(&[])?;
-            let rig =
-                rig::wire(library, &config, options(&config)).map_err(|e| Error::from(e).within(place()))?;
+            let rig = rig::wire(library, &config, options(&config)).map_err(|e| e.within(place()))?;
             let geometry = rig.device.geometry().clone();
             let kib = kib(block, &geometry);
             let known = model.targets.len();

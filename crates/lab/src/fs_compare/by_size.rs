@@ -3,8 +3,8 @@
 
 use super::advice::{FREE, FULL, SPACE_SHARE};
 use super::{FsComparison, Options, Refused, Subject, Test, compare};
-use crate::plot::{Curve, Panel, panels};
 use crate::progress::{Listener, Progress};
+use crate::show::plot::{Curve, Panel, panels};
 use floatgate_config::{Config, Library};
 use floatgate_mtd::size::text as size;
 use floatgate_sim::error::Error;

@@ -337,7 +337,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn wire(&self) -> Result<Rig, Error> {
-        Ok(rig::wire(self.library, self.config, self.rig)?)
+        rig::wire(self.library, self.config, self.rig)
     }
 
     /// Creates a new chip that counts its operations.

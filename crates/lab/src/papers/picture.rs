@@ -1,7 +1,7 @@
 //! Picture of published figures over simulated ones, with a panel for each table.
 
 use super::{Paper, Report, ReportRow};
-use crate::plot::{Compared, Comparison, Published, comparisons};
+use crate::show::plot::{Compared, Comparison, Published, comparisons};
 
 /// Draws the comparison as an SVG document.
 pub fn picture(papers: &[Paper], report: &Report) -> String {

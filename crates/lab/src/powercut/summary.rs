@@ -4,7 +4,7 @@ use super::flash::SetupFlash;
 use super::id::FlashId;
 use super::options::Options;
 use super::report::{Failure, Report, StepCounts};
-use crate::report::Concluded;
+use crate::envelope::Concluded;
 use serde::Serialize;
 
 /// Result of an exploration with its parameters, in the form of the JSON.

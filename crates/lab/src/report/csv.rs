@@ -1,7 +1,7 @@
 //! Sections from CSV files.
 
-use super::model::{Cell, Row, Section, Table, plain, rows_of};
-use crate::csv::records;
+use crate::show::csv::records;
+use crate::show::page::model::{Cell, Row, Section, Table, plain, rows_of};
 use floatgate_sim::error::Error;
 
 /// Help text for a CSV that cannot be shown.

@@ -1,31 +1,29 @@
 //! `floatgate report`: setups and results as one HTML file that needs no network.
 //!
-//! - `envelope`: kind and inputs of each result, at the start of its JSON.
+//! - `stored`: kind of a result in JSON that is read.
 //! - [`Report`]: inputs are added one by one, and each becomes a section.
 //! - `read`: sections from the JSON of floatgate's commands and from CSV files; `setup`: measurements and traces of a
 //!   setup.
 //! - `schema`: JSON Schema of each kind.
-//! - `html`: page from sections. Its style and script are in `page.css` and `page.js`, and the plotting library is in
-//!   `plot`.
+//! - [`show::page`](crate::show): page from sections.
 //!
 //! Texts of inputs are shown without control characters, and escaped. The page is at most [`MAX_BYTES`] long: it shows
 //! only some rows of very long tables, and states that.
 
 mod csv;
-mod envelope;
-mod html;
-mod model;
 mod read;
 mod schema;
 mod setup;
+mod stored;
 
+pub use crate::envelope::{Concluded, Envelope, Origin, ResultKind, Rows};
+use crate::show::page::{self, model::Section};
 use crate::study::Registered;
-pub use envelope::{Concluded, Envelope, EnvelopeError, Origin, ResultKind, Rows, StoredKind, kind_of};
 use floatgate_config::{Library, Override, Setup};
 use floatgate_sim::error::Error;
 use floatgate_sim::rig::RigOptions;
-use model::Section;
 pub use schema::{DocumentedKind, documented_kinds, schema_of, schema_of_all};
+pub use stored::{EnvelopeError, StoredKind, kind_of};
 
 /// Maximum size of a report, bytes.
 pub const MAX_BYTES: usize = 3_000_000;
@@ -120,10 +118,10 @@ impl Report {
     /// # Errors
     /// The inputs need more than [`MAX_BYTES`].
     pub fn html(&self) -> Result<String, Error> {
-        let comparison = model::comparison(&self.sections);
+        let comparison = page::model::comparison(&self.sections);
         let mut rows = MOST_ROWS;
         loop {
-            let page = html::page(&self.title, &self.command, comparison.as_ref(), &self.sections, rows);
+            let page = page::page(&self.title, &self.command, comparison.as_ref(), &self.sections, rows);
             if page.len() <= MAX_BYTES {
                 return Ok(page);
             }

@@ -1,7 +1,8 @@
 //! Sections from the JSON of floatgate's commands (docs/json.md).
 
-use super::envelope::{ResultKind, StoredKind, kind_of};
-use super::model::{
+use super::stored::{StoredKind, kind_of};
+use crate::envelope::ResultKind;
+use crate::show::page::model::{
     Bar, Cell, Compared, Heat, Section, Stretch, Table, Waterfall, heading, number, plain, rows_of, time,
 };
 use crate::study::Registered;

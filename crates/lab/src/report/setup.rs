@@ -1,10 +1,9 @@
 //! Section of a setup: measured, traced, and with the source of each of its numbers.
 
-use super::envelope::ResultKind;
-use super::model::{Cell, Section, Table, plain};
 use super::read;
 use crate::certainty;
-use crate::report::Concluded as _;
+use crate::envelope::{Concluded as _, ResultKind};
+use crate::show::page::model::{Cell, Section, Table, plain};
 use crate::speed::SpeedOptions;
 use crate::speed_run;
 use crate::trace::{self, Operation};

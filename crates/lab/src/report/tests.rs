@@ -44,10 +44,10 @@ fn a_setup_has_bars_waterfalls_and_sources() {
     assert_eq!(section.waterfalls.len(), 3);
     let sources = section.sources.unwrap();
     assert!(sources.rows.len() > 20 && sources.columns.iter().any(|column| column == "confidence (%)"));
-    let is_timing = |row: &&model::Row| {
+    let is_timing = |row: &&page::model::Row| {
         row.cells
             .iter()
-            .any(|cell| matches!(cell, model::Cell::Text(text) if text.starts_with("chip.timing.")))
+            .any(|cell| matches!(cell, page::model::Cell::Text(text) if text.starts_with("chip.timing.")))
     };
     assert!(sources.rows.iter().any(|row| is_timing(&row)), "{:?}", sources.rows);
 }
@@ -84,7 +84,7 @@ fn a_page_loads_nothing_and_is_the_same_every_time() {
     assert_eq!(first, second);
     for way_out in ["http://", "https://", "<link", "src=\"", "@import", "url("] {
         // The library contains names of XML namespaces, and licences with addresses.
-        assert!(!first.replace(html::LIBRARY, "").contains(way_out), "{way_out}");
+        assert!(!first.replace(page::LIBRARY, "").contains(way_out), "{way_out}");
     }
 }
 
@@ -323,7 +323,7 @@ fn catalogues_are_tables() {
     assert_eq!(kinds, ["setups", "parts", "hosts"]);
     let page = report.html().unwrap();
     assert!(page.contains("am62a-w35n01jw") && page.contains("kingston-class-10"));
-    assert!(!page.contains(html::LIBRARY), "nothing is drawn");
+    assert!(!page.contains(page::LIBRARY), "nothing is drawn");
 }
 
 /// A report shows the lists of every kind of result, also of those whose tables have no captions of their own.
@@ -362,9 +362,9 @@ fn a_section_names_the_input_of_its_result() {
 
 #[test]
 fn a_drawing_has_its_library_and_that_its_licences() {
-    assert!(of_setup().html().unwrap().contains(html::LIBRARY));
+    assert!(of_setup().html().unwrap().contains(page::LIBRARY));
     for of in ["@observablehq/plot", "d3-scale", "isoformat"] {
-        assert!(html::LIBRARY.split("*/").next().unwrap().contains(of), "{of}");
+        assert!(page::LIBRARY.split("*/").next().unwrap().contains(of), "{of}");
     }
 }
 
@@ -386,8 +386,8 @@ fn every_kind_of_result_has_a_picture() {
     assert_eq!(probed.charts()[0].caption, "confidence");
     // Sizes have the units of the terminal.
     let page = &probed.tables[0].rows[0].cells;
-    assert!(page.contains(&model::Cell::Shown(4096.0, "4".to_owned())), "{page:?}");
-    assert!(page.contains(&model::Cell::Text("KiB".to_owned())), "{page:?}");
+    assert!(page.contains(&page::model::Cell::Shown(4096.0, "4".to_owned())), "{page:?}");
+    assert!(page.contains(&page::model::Cell::Text("KiB".to_owned())), "{page:?}");
     for (caption, meaning) in [
         ("read, MiB/s", "longer is faster"),
         ("ready, s", "shorter is faster"),
@@ -395,7 +395,7 @@ fn every_kind_of_result_has_a_picture() {
         ("life, years", "longer lasts longer"),
         ("runs", ""),
     ] {
-        let chart = model::Chart { caption: caption.to_owned(), bars: Vec::new() };
+        let chart = page::model::Chart { caption: caption.to_owned(), bars: Vec::new() };
         assert_eq!(chart.meaning(), meaning, "{caption}");
     }
     let cell = |card: &str, filesystem: &str, time: f64, is_ranked: bool| json!({ "card": card, "filesystem": filesystem, "workload": "create", "relative_time": time, "is_ranked": is_ranked });

@@ -6,9 +6,9 @@ use crate::card::life::{BUDGET, CardLife, REQUESTS_MAX, TraceWear, Workload, by_
 use crate::card::state::CardState;
 use crate::card::trace::{Reader, Request};
 use crate::card::{self, shipped};
+use crate::envelope::Origin;
 use crate::life::{DAYS_PER_YEAR, YEARS_MAX, in_units, terabytes};
-use crate::report::Origin;
-use crate::technology::verdict::three;
+use crate::show::number::three;
 use floatgate_config::Override;
 use floatgate_mtd::words::grouped;
 use floatgate_sim::error::Error;
@@ -220,10 +220,6 @@ impl Study for LifeOfCard {
     type Output = CardLife;
 
     const NAME: &'static str = "card life";
-
-    fn setup(_options: &LifeOfCardOptions) -> Option<&Path> {
-        None
-    }
 
     fn origin(options: &LifeOfCardOptions, kind: Origin) -> Origin {
         kind.about(&options.card).with(&options.set).seeded(options.seed)

@@ -8,8 +8,8 @@ use crate::card::speed::{
     thin_spare,
 };
 use crate::card::spread::{self, Spread};
-use crate::report::Origin;
-use crate::technology::verdict::three;
+use crate::envelope::Origin;
+use crate::show::number::three;
 use floatgate_config::Override;
 use floatgate_mtd::Nanos;
 use floatgate_mtd::size::text as bytes;
@@ -17,7 +17,7 @@ use floatgate_mtd::words::{count, grouped};
 use floatgate_sim::error::Error;
 use serde::Deserialize;
 use serde_json::{Value, to_value};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Study of requests to an empty, a used and a full card.
 pub struct SpeedOfCard;
@@ -97,10 +97,6 @@ impl Study for SpeedOfCard {
         (ALIGNMENT, "Reads before, on and behind borders"),
         (POWER, "Energy of the requests, and those that took too long"),
     ];
-
-    fn setup(_options: &SpeedOfCardOptions) -> Option<&Path> {
-        None
-    }
 
     fn origin(options: &SpeedOfCardOptions, kind: Origin) -> Origin {
         kind.about(&options.card).with(&options.set).seeded(options.seed)

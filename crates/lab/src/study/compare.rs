@@ -3,10 +3,11 @@
 use super::options::Years;
 use super::report::{Cell, Section, Table};
 use super::{Context, Report, Study};
+use crate::envelope::Origin;
 use crate::life::{self, YEARS_MAX};
 use crate::progress::Progress;
-use crate::report::Origin;
-use crate::technology::verdict::{Lead, choice, leads, sentences, three};
+use crate::show::number::three;
+use crate::technology::verdict::{Lead, choice, leads, sentences};
 use crate::technology::{
     Candidate, FigureInterval, Figures, Missing, PARTITION_BLOCKS, PARTITION_BYTES, Use, Workload, measure,
     overrides,
@@ -18,7 +19,7 @@ use floatgate_sim::error::Error;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Study that compares storage technologies.
 pub struct Compare;
@@ -129,10 +130,6 @@ impl Study for Compare {
 
     const NAME: &'static str = "compare";
     const STEPS: &'static str = "targets";
-
-    fn setup(_options: &CompareOptions) -> Option<&Path> {
-        None
-    }
 
     fn origin(options: &CompareOptions, kind: Origin) -> Origin {
         let targets: Vec<String> = options.targets.iter().map(|path| path.display().to_string()).collect();

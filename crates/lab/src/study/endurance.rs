@@ -3,10 +3,10 @@
 use super::report::{Bar, Cell, Section, Table};
 use super::setup::Corner;
 use super::{Context, List, Picture, Report as Shown, Study};
+use crate::endurance::figures::{Figure, wear_figures};
 use crate::endurance::predict::{self, Interval, Prediction};
 use crate::endurance::{self, Experiment, Latency, PAPER_CHIPS, Pages, Pattern, Promise, Report, Subject};
-use crate::plot::{Figure, wear_figures};
-use crate::report::Origin;
+use crate::envelope::Origin;
 use floatgate_config::Override;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Advice, Command, CommandOption};
@@ -184,10 +184,6 @@ impl Study for Endurance {
         "FILE.svg|PREFIX",
         "Draw the paper's three figures: into FILE.svg, or into three files whose names begin with PREFIX",
     ));
-
-    fn setup(_options: &EnduranceOptions) -> Option<&Path> {
-        None
-    }
 
     fn origin(options: &EnduranceOptions, kind: Origin) -> Origin {
         let origin = match &options.chip {

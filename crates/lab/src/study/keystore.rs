@@ -3,8 +3,8 @@
 use super::report::{Cell, Section, Table};
 use super::setup::{Corner, Grounded, Named};
 use super::{Context, Report, Row, Study};
+use crate::envelope::Origin;
 use crate::keystore::{self, Driver, Line};
-use crate::report::Origin;
 use crate::speed_run;
 use floatgate_sim::error::Error;
 use serde::{Deserialize, Serialize};

@@ -9,6 +9,7 @@
 //! - `floatgate.study(NAME, **options)` in Python.
 
 mod age;
+mod amplification;
 mod card_life;
 mod card_speed;
 mod compare;
@@ -16,21 +17,21 @@ mod endurance;
 mod keystore;
 pub mod options;
 mod record;
-pub mod report;
 pub mod setup;
 
 pub use age::Age;
+pub use amplification::Amplification;
 pub use card_life::LifeOfCard;
 pub use card_speed::SpeedOfCard;
 pub use compare::Compare;
 pub use endurance::Endurance;
 pub use keystore::Keystore;
 pub use record::Record;
-pub use report::Report;
 
-use crate::card::amplification::Amplification;
+pub use crate::show::report::{self, Report};
+
+use crate::envelope::{Concluded, Origin};
 use crate::progress::Listener;
-use crate::report::{Concluded, Origin};
 use floatgate_config::{Library, Setup};
 use floatgate_sim::error::Error;
 use serde::de::DeserializeOwned;
@@ -65,8 +66,11 @@ pub trait Study: Sync {
     /// Value name and help text of `--plot`; `None` for a study without pictures.
     const PLOT: Option<(&'static str, &'static str)> = None;
 
-    /// Name or path of the setup, or of a part for which a board is chosen; `None` for a study without a board.
-    fn setup(options: &Self::Options) -> Option<&Path>;
+    /// Name or path of the setup, or of a part for which a board is chosen; `None`, the default,
+    /// for a study without a board.
+    fn setup(_options: &Self::Options) -> Option<&Path> {
+        None
+    }
 
     /// Adds the inputs of a result to its kind.
     fn origin(options: &Self::Options, kind: Origin) -> Origin;

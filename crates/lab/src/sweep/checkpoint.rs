@@ -3,7 +3,7 @@
 //! members of designs that take long.
 
 use super::batch::Batch;
-use super::measure::ChipFigures;
+use super::figures::ChipFigures;
 use floatgate_sim::error::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

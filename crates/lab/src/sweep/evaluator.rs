@@ -1,10 +1,12 @@
 //! Evaluator of designs: resolves the overrides, and measures one chip or a population.
 
 use super::batch::{Batch, Record};
-use super::measure::{ChipFigures, Figure, Measure, MeasureKind, MeasureSubject, OPTIONS, SETUP};
+use super::fault::help_on;
+use super::figures::{ChipFigures, Figure};
+use super::measure::{Measure, MeasureKind, MeasureSubject, OPTIONS, SETUP};
 use super::population;
 use super::space::{Space, Work};
-use super::spec::{Population, Spec, help_on};
+use super::spec::{Population, Spec};
 use super::waves::{Piece, Waves};
 use crate::certainty::Heads;
 use floatgate_config::{Config, Library, Override, Prepared, Problem};

@@ -1,6 +1,7 @@
 //! Measurements of a design. Each is a workload with its options and figures.
 
-use super::spec::{Spec, check_range, explained};
+use super::fault::{check_range, explained};
+use super::figures::{ChipFigures, Figure};
 use crate::age;
 use crate::card;
 use crate::card::speed::{CardState, CardTest};
@@ -20,7 +21,6 @@ use floatgate_sim::rig::RigOptions;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::borrow::Cow;
 
 /// Prefix of keys that are options of the measurement, not fields of the setup.
 pub(super) const OPTIONS: &str = "options.";
@@ -198,22 +198,6 @@ impl Default for Card {
     }
 }
 
-/// A figure of one chip.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
-pub(super) enum Figure {
-    /// A quantity in its own unit.
-    Value(f64),
-    /// Number of events among tries; the figure is their share.
-    Share { hits: u64, tries: u64 },
-}
-
-/// Figures of one chip, and its text values.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(super) struct ChipFigures {
-    pub(super) figures: Vec<(String, Figure)>,
-    pub(super) texts: Vec<(Cow<'static, str>, String)>,
-}
-
 /// The subject of a measurement.
 pub(super) struct MeasureSubject<'a> {
     pub(super) library: &'a Library,
@@ -299,11 +283,14 @@ impl Measure {
     }
 
     /// Returns an error for keys of options that the measurement does not have.
-    pub(super) fn check_keys<'a>(spec: &Spec, keys: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+    pub(super) fn check_keys<'a>(
+        kind: MeasureKind,
+        keys: impl Iterator<Item = &'a str>,
+    ) -> Result<(), Error> {
         for key in keys.filter_map(|key| key.strip_prefix(OPTIONS)) {
             // A wrong value concerns only its design, so it is ignored here.
             let probe = toml::Table::from_iter([(key.to_owned(), toml::Value::Boolean(true))]);
-            if let Err(error) = Self::new(spec.measure, &probe, &[])
+            if let Err(error) = Self::new(kind, &probe, &[])
                 && error.config().is_some_and(|error| error.problem() == Problem::UnknownKey)
             {
                 return Err(error);

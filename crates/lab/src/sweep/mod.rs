@@ -15,6 +15,8 @@ mod batch;
 mod checkpoint;
 mod constraint;
 mod evaluator;
+mod fault;
+mod figures;
 mod measure;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -35,8 +37,8 @@ pub use evaluator::Evaluator;
 pub use measure::MeasureKind;
 pub use results::{Cells, Page, Results};
 pub use shard::Shard;
-pub use space::{Design, Work};
-pub use spec::{MAX_DESIGNS, Objectives, Population, Spec, Stop};
+pub use space::{Design, MAX_DESIGNS, Work};
+pub use spec::{Objectives, Population, Spec, Stop};
 pub use waves::{Piece, Waves};
 pub use write::{Format, WriteError};
 

@@ -2,7 +2,8 @@
 
 use super::batch::Record;
 use super::constraint::Constraint;
-use super::measure::{ChipFigures, Figure, is_interval_end};
+use super::figures::{ChipFigures, Figure};
+use super::measure::is_interval_end;
 use super::spec::{Population, Stop};
 use crate::interval::{bootstrap, wilson};
 use floatgate_sim::error::Error;

@@ -8,7 +8,7 @@ use super::shard::Shard;
 use super::space::{KeyType, Space, Work};
 use super::spec::{Objectives, Spec};
 use super::waves::{Piece, Waves};
-use crate::technology::verdict::three;
+use crate::show::number::three;
 use floatgate_image::words::count;
 use floatgate_sim::error::Error;
 use std::ops::Range;

@@ -1,13 +1,25 @@
 //! Designs of a sweep. Each follows only from its number and the seed.
 
-use super::measure::ChipFigures;
-use super::spec::{MAX_DESIGNS, Sample};
+use super::figures::ChipFigures;
 use floatgate_mtd::random::{hash, unit};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::ops::Range as Numbers;
+
+/// Maximum number of designs of a sweep: their numbers have 32 bits.
+pub const MAX_DESIGNS: usize = u32::MAX as usize;
+
+/// Number of designs to draw from the axes.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sample {
+    pub(super) random: Option<usize>,
+    pub(super) latin_hypercube: Option<usize>,
+    #[serde(default)]
+    pub(super) seed: u64,
+}
 
 /// Overrides of one design, sorted by key. A map would take several hundred bytes more per design.
 #[derive(Clone, Debug, Default)]

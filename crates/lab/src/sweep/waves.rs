@@ -3,7 +3,7 @@
 
 use super::batch::Batch;
 use super::checkpoint::{Appender, Wave};
-use super::measure::ChipFigures;
+use super::figures::ChipFigures;
 use super::space::Work;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -3,8 +3,8 @@
 use super::analysis::Sensitivity;
 use super::results::{Cells, Page, Results};
 use super::spec::Objectives;
-use crate::csv;
-use crate::report::{Concluded, ResultKind};
+use crate::envelope::{Concluded, ResultKind};
+use crate::show::csv;
 use floatgate_sim::error::Error;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

@@ -1,6 +1,5 @@
 //! Measures the figures of one candidate.
 
-use super::verdict::three;
 use super::{Candidate, FigureInterval, Figures, Missing, Quantity, Unfit, Use, Workload};
 use crate::advise::card::{DeviceFacts, at_least_the_traces, enlarged, flash_blocks};
 use crate::advise::flash::{self, AdviceOptions, Board, Scope};
@@ -15,6 +14,7 @@ use crate::card::{LoadedCard, is_card, load};
 use crate::energy;
 use crate::fs_compare::{FsComparison, Subject, Test};
 use crate::life::{DAYS_PER_YEAR, Endurance, FlashLife, HOT, Wear};
+use crate::show::number::three;
 use crate::speed::{SpeedOptions, Test as SpeedTest};
 use crate::speed_run;
 use floatgate_config::{Config, ConfigError, Kind, Library, Override, Part, Problem};
@@ -59,37 +59,31 @@ fn is_refusal(error: &ConfigError) -> bool {
 }
 
 impl Candidate {
-    /// Candidate without figures, because it cannot be used.
-    fn refused(target: &Path, reason: &str) -> Self {
-        let name = target.display().to_string();
-        let mut new = Self {
-            title: name.clone(),
-            target: name,
-            kind: String::new(),
+    /// Candidate without figures.
+    fn empty(target: &Path, title: String, kind: String) -> Self {
+        Self {
+            target: target.display().to_string(),
+            title,
+            kind,
             filesystem: None,
             figures: Figures::default(),
             intervals: Vec::new(),
             missing: Vec::new(),
             unfit: Vec::new(),
             remarks: Vec::new(),
-        };
+        }
+    }
+
+    /// Candidate without figures, because it cannot be used.
+    fn refused(target: &Path, reason: &str) -> Self {
+        let mut new = Self::empty(target, target.display().to_string(), String::new());
         new.cannot_be_used(reason);
         new
     }
 
     /// Candidate without figures. Its price is for `bytes`.
     fn new(target: &Path, title: String, part: &Part, bytes: u64) -> Self {
-        let mut new = Self {
-            target: target.display().to_string(),
-            title,
-            kind: part.kind.clone(),
-            filesystem: None,
-            figures: Figures::default(),
-            intervals: Vec::new(),
-            missing: Vec::new(),
-            unfit: Vec::new(),
-            remarks: Vec::new(),
-        };
+        let mut new = Self::empty(target, title, part.kind.clone());
         match &part.price {
             Some(price) => {
                 new.figures.usd_per_gb = Some(price.usd_per_gb);

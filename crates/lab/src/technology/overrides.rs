@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::card::{is_card, load};
 use floatgate_config::{ConfigError, Library, Override, Problem};
-use floatgate_sim::rig::{self, RigError, RigOptions};
+use floatgate_sim::rig::{self, RigOptions};
 use std::path::Path;
 
 /// Errors of one target's overrides, with their indices in the list.
@@ -113,7 +113,7 @@ fn error_of(library: &Library, target: &Path, sets: &[Override]) -> Option<Confi
     let setup = library.setup(target).ok()?;
     let options = RigOptions { stores: false, marks_on_demand: true, ..RigOptions::default() };
     match library.resolve(&setup, sets).map(|config| rig::wire(library, &config, options)) {
-        Err(error) | Ok(Err(RigError::Config(error))) => Some(error),
+        Err(error) | Ok(Err(Error::Config(error))) => Some(error),
         Ok(_) => None,
     }
 }

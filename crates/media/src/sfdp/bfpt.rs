@@ -2,7 +2,7 @@
 
 use super::octal::{BfptDtr, BfptOctal};
 use super::read::{AddressBytes, EraseType, FastRead, Lines, QuadEnable};
-use super::timing;
+use super::time_code::erase_ms;
 use super::words::{Words, append, split};
 use crate::bits::dwords;
 use crate::error::{MediaError, Reason};
@@ -267,8 +267,7 @@ impl Bfpt {
     #[must_use]
     pub fn erase_typical_ms(&self) -> Option<[u32; 4]> {
         self.timing.map(|timing| {
-            [timing.erase_1_time, timing.erase_2_time, timing.erase_3_time, timing.erase_4_time]
-                .map(timing::erase_ms)
+            [timing.erase_1_time, timing.erase_2_time, timing.erase_3_time, timing.erase_4_time].map(erase_ms)
         })
     }
 }

@@ -9,6 +9,7 @@ mod read;
 mod sccr;
 mod sector_map;
 mod sequence;
+mod time_code;
 mod timing;
 mod words;
 

@@ -10,11 +10,12 @@
 //! page is either stable, or every read is wrong and different.
 
 use super::block::is_erased;
-use super::{BlockOffset, RamFlash, pieces};
+use super::{BlockOffset, RamFlash};
 use crate::device::{Done, OobMode, check_aligned, check_range};
 use crate::error::{Error, ErrorKind};
 use crate::geometry::FlashKind;
 use crate::power_cut::{Stage, Tear};
+use crate::program_unit::{page_bytes, pieces};
 use crate::random::Random;
 use crate::time::Instant;
 use alloc::collections::BTreeMap;
@@ -191,7 +192,7 @@ impl RamFlash {
         raw: bool,
     ) -> Result<Done, Error> {
         let strength = if raw { 0 } else { self.geometry.ecc_strength };
-        let unit = super::page_bytes(&self.geometry) as usize;
+        let unit = page_bytes(&self.geometry) as usize;
         let mut done = Done::clean(at);
         let mut beyond = None;
         let (mut start, mut rest) = (addr, buf);
@@ -260,7 +261,7 @@ impl Tear for RamFlash {
         if check_range(Instant::ZERO, addr, data.len() as u64, self.geometry.size_bytes).is_err() {
             return;
         }
-        for (addr, piece) in pieces(addr, data, super::page_bytes(&self.geometry)) {
+        for (addr, piece) in pieces(addr, data, page_bytes(&self.geometry)) {
             if self.would_program(addr, piece) {
                 self.tear_page(addr, piece, stage, seed);
             }

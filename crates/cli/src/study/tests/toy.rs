@@ -9,7 +9,6 @@ use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::path::Path;
 
 pub(super) struct Toy;
 
@@ -46,10 +45,6 @@ impl Study for Toy {
     type Output = Throws;
 
     const NAME: &'static str = "card toy";
-
-    fn setup(_options: &ToyOptions) -> Option<&Path> {
-        None
-    }
 
     fn origin(_options: &ToyOptions, kind: Origin) -> Origin {
         kind.about("die").seeded(3)

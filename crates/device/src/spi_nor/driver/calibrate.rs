@@ -1,7 +1,7 @@
 //! Calibration of the controller's PHY.
 
 use super::engine::Engine;
-use super::probe::ProbeError;
+use super::probe_error::ProbeError;
 use crate::spi::{Data, PhyState, SpiMem, SpiOp};
 use crate::timeline::Host;
 

@@ -1,7 +1,7 @@
 //! Selection of the fastest commands that chip, controller and board support.
 
 use super::options::Options;
-use super::probe::ProbeError;
+use super::probe_error::ProbeError;
 use crate::spi::{Direction, Mode, PhyTooFast, SpiMem, SpiOp, Variant};
 use crate::spi_nor::spec::{Addressing, SpiNorSpec};
 use floatgate_mtd::Nanos;

@@ -13,10 +13,11 @@ mod engine;
 mod options;
 mod otp;
 mod probe;
+mod probe_error;
 mod rww;
 
 pub use options::Options;
-pub use probe::ProbeError;
+pub use probe_error::ProbeError;
 
 use super::spec::SpiNorSpec;
 use crate::capability::{Otp, OtpArea, OtpRegion, ReadWhileWrite};

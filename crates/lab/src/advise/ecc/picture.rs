@@ -1,7 +1,7 @@
 //! Picture of lost pages by cycles, with one curve per code.
 
 use super::Advice;
-use crate::plot::{Chart, Curve, curves};
+use crate::show::plot::{Chart, Curve, curves};
 use floatgate_image::words::measure;
 
 /// Minimum share of lost pages that is drawn; no device reads 1e20 pages.

@@ -4,7 +4,8 @@
 mod bench;
 mod results;
 
-pub use results::{AlignmentRow, CardTest, Latencies, OpenAuRow};
+pub use super::latencies::Latencies;
+pub use results::{AlignmentRow, CardTest, OpenAuRow};
 
 use super::spread::{READ_AT_RANDOM, READ_IN_ORDER, Spread, WRITE_AT_RANDOM, WRITE_IN_ORDER};
 pub use super::state::CardState;

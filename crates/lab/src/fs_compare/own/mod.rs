@@ -1,20 +1,19 @@
-//! The user's own filesystem in the comparison: a program that receives file requests and requests flash operations,
-//! over its standard input and output. The simulated chip executes the operations in virtual time.
+//! The user's own filesystem in the comparison: a program at the other end of two pipes
+//! ([`floatgate_host::filesystem_program`]). The simulated chip executes its flash operations in virtual time.
 //!
-//! [`serve`] makes such a program from an [`OwnFilesystem`] in Rust; docs/filesystems.md describes the messages for
-//! other languages.
+//! `program`: the program on a simulated flash; `power_cuts`: its power-cut tests.
 
 #[cfg(not(target_family = "wasm"))]
 mod power_cuts;
 mod program;
-mod protocol;
-mod serve;
 
+pub use floatgate_host::filesystem_program::{
+    Entry, FlashSizes, OwnFilesystem, Refusal, RemoteFlash, Room, serve, serve_on,
+};
 #[cfg(not(target_family = "wasm"))]
 pub use power_cuts::load;
-pub use protocol::{Entry, FlashSizes, Room};
-pub use serve::{OwnFilesystem, Refusal, RemoteFlash, serve, serve_on};
 
+use floatgate_host::filesystem_program::{Answer, DATA_MAX, FilesystemProgram, Request};
 use floatgate_mtd::{Instant, Mtd as _};
 use floatgate_sim::machine::OnDevice;
 use floatgate_sim::vfs::Flash;
@@ -22,8 +21,7 @@ use floatgate_stack::fs::{
     AttributeChanges, Attributes, BLOCK_BYTES, Compression, DirEntry, Error, FileFlags, FileSystem, FileType,
     NewFile, NewKind, Result, Space, Timestamp,
 };
-use program::Program;
-use protocol::{Answer, DATA_MAX, Request};
+use program::{of_program, operate};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -37,7 +35,7 @@ pub(super) struct Own {
     flash: Flash,
     now: Instant,
     /// Running program, or the error that ended it.
-    program: Mutex<Result<Program>>,
+    program: Mutex<Result<FilesystemProgram>>,
     files: Files,
 }
 
@@ -110,8 +108,8 @@ impl Own {
     }
 
     fn start(path: &'static str, flash: Flash, now: Instant) -> Result<Self> {
-        let program = Mutex::new(Ok(Program::start(path, flash.geometry())?));
-        Ok(Self { path, flash, now, program, files: Files::new() })
+        let program = FilesystemProgram::start(path, flash.geometry()).map_err(of_program(path))?;
+        Ok(Self { path, flash, now, program: Mutex::new(Ok(program)), files: Files::new() })
     }
 
     /// Copy in which every operation fails with this error.
@@ -122,7 +120,11 @@ impl Own {
 
     fn ask(&mut self, request: &Request, data: &[u8]) -> Result<(Answer, Vec<u8>)> {
         let program = self.program.get_mut().unwrap_or_else(PoisonError::into_inner);
-        program.as_mut().map_err(|error| error.clone())?.ask(&mut self.flash, &mut self.now, request, data)
+        let (flash, now) = (&mut self.flash, &mut self.now);
+        let program = program.as_mut().map_err(|error| error.clone())?;
+        program
+            .exchange(request, data, &mut |op, data| operate(flash, now, op, data))
+            .map_err(of_program(self.path))
     }
 
     fn wrong(&self, why: &str) -> Error {
@@ -135,11 +137,17 @@ impl FileSystem for Own {
         ROOT
     }
 
-    /// Space that the program reports, in blocks of 4 KiB; zero if the request fails.
+    /// Space that the program reports, in blocks of 4 KiB; zero if the request fails. The request runs on a copy of the
+    /// flash, so its time does not count.
     fn space(&self) -> Space {
         let mut program = self.program.lock().unwrap_or_else(PoisonError::into_inner);
         let room = match &mut *program {
-            Ok(program) => program.room(&self.flash, self.now).unwrap_or_default(),
+            Ok(program) => {
+                let (mut flash, mut now) = (self.flash.clone(), self.now);
+                let answer = program
+                    .exchange(&Request::Space, &[], &mut |op, data| operate(&mut flash, &mut now, op, data));
+                answer.ok().and_then(|(answer, _)| answer.space).unwrap_or_default()
+            }
             Err(_) => Room::default(),
         };
         let (blocks, free_blocks) =

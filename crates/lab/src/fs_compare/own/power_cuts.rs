@@ -1,8 +1,8 @@
 //! Power-cut tests of a filesystem program: each boot starts the program again, and the workload of file operations
 //! follows from the numbers of its steps.
 
-use super::program::{Operated, Program};
-use super::protocol::{Answer, DATA_MAX, FlashOp, Request};
+use super::program::of_program;
+use floatgate_host::filesystem_program::{Answer, DATA_MAX, FilesystemProgram, FlashOp, Operated, Request};
 use floatgate_mtd::random::Random;
 use floatgate_program::{Program as Booted, TestDevice};
 use floatgate_stack::fs::Error;
@@ -22,12 +22,13 @@ pub fn load(path: &'static str, boots: usize) -> Vec<Box<dyn Booted>> {
 /// One boot of the program.
 struct Boot {
     path: &'static str,
-    program: Option<Program>,
+    program: Option<FilesystemProgram>,
 }
 
 impl Boot {
     fn start(&mut self, device: TestDevice) -> Result<(), String> {
-        let program = Program::start(self.path, &device.geometry()?).map_err(|error| error.to_string())?;
+        let program = FilesystemProgram::start(self.path, &device.geometry()?);
+        let program = program.map_err(|error| of_program(self.path)(error).to_string())?;
         self.program = Some(program);
         Ok(())
     }
@@ -39,7 +40,9 @@ impl Boot {
         data: &[u8],
     ) -> Result<(Answer, Vec<u8>), Error> {
         let program = self.program.as_mut().ok_or(Error::NotFound)?;
-        program.exchange(request, data, &mut |op, data| operate(device, op, data))
+        program
+            .exchange(request, data, &mut |op, data| operate(device, op, data))
+            .map_err(of_program(self.path))
     }
 
     /// Sends a request with [`Boot::ask`]. Returns false if the file does not exist.
