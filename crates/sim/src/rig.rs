@@ -268,7 +268,7 @@ fn not_above<C: SpiChip>(limit: Option<u32>, mut wire: SpiWire<C>) -> SpiWire<C>
 /// A raw NAND at its pins, as returned by [`pins`].
 ///
 /// # Errors
-/// As [`pins`]; the chip is not a raw NAND.
+/// The errors of [`pins`], and a chip that is not a raw NAND.
 pub fn nand_wire(config: &Config, options: RigOptions) -> Result<NandWire<RawNand>, Error> {
     match pins(config, options)? {
         Pins::RawNand(wire) => Ok(wire),
@@ -283,7 +283,7 @@ pub fn nand_wire(config: &Config, options: RigOptions) -> Result<NandWire<RawNan
 /// A SPI NOR at its pins, as returned by [`pins`].
 ///
 /// # Errors
-/// As [`pins`]; the chip is not a SPI NOR.
+/// The errors of [`pins`], and a chip that is not a SPI NOR.
 pub fn spi_nor_wire(config: &Config, options: RigOptions) -> Result<SpiWire<SpiNor>, Error> {
     match pins(config, options)? {
         Pins::SpiNor(wire) => Ok(wire),

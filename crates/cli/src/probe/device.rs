@@ -19,12 +19,15 @@ fn real_bytes(samples: &Samples) -> u64 {
     conclude(samples).capacity.count().unwrap_or(samples.capacity)
 }
 
+/// Advice for a device in use, which may be the card from which the system runs.
+const IN_USE: &str = "nothing was read or written; for the card from which this system runs, use a reader on another computer, or boot from another medium";
+
 /// Opens a file or block device that is not in use.
 fn open(path: &Path, writes: bool) -> Result<Host, Failure> {
     let failed = |error: io::Error| Failure::new(format!("{}: {error}", path.display()), advice(&error));
     let refuse = |users: &[String]| match users.is_empty() {
         true => Ok(()),
-        false => Err(in_use(path, users, "nothing was read or written")),
+        false => Err(in_use(path, users, IN_USE)),
     };
     // For a device in use, the error names its users instead of the error `busy`.
     refuse(&holders(path).map_err(failed)?)?;

@@ -55,7 +55,7 @@ impl Race {
     }
 }
 
-/// Fastest candidate among those with a known figure.
+/// Best candidate among those with a known figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lead {
     /// Criterion in which the candidate leads.

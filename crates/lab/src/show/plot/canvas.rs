@@ -168,7 +168,7 @@ impl Canvas {
         self.text(at, &text, style);
     }
 
-    /// As [`text_within`](Self::text_within), but if the text is too long, its start is cut.
+    /// Draws a text; if it is longer than `room` px, its start is cut.
     pub(crate) fn end_within(&mut self, at: (i32, i32), text: &str, style: Type, room: i32) {
         let text = cut_start(&printable(text), style.size, room);
         self.text(at, &text, style);
