@@ -189,7 +189,7 @@ fn a_failed_check_has_the_last_lines_of_the_driver() {
     let printed = erase["printed"].as_array().unwrap();
     assert_eq!(
         (printed.len(), &printed[0], &printed[19]),
-        (20, &"line 11".into(), &"erase of 0xfff000".into())
+        (20, &"line 11".into(), &"erase of 0xffe000".into())
     );
     assert!(rows.iter().all(|row| row["result"] == "failed" || row["printed"].is_null()), "{rows:?}");
     let xml = std::fs::read_to_string(folder.join("card.xml")).unwrap();
@@ -209,12 +209,14 @@ fn a_score_card_names_the_fault_of_a_driver() {
     let xml = std::fs::read_to_string(folder.join("card.xml")).unwrap();
     assert!(xml.contains("tests=\"30\" failures=\"0\" skipped=\"7\""), "{xml}");
 
-    for (fault, check) in [
-        ("NO_POLL", "polling"),
-        ("NO_RELEASE", "address mode left"),
-        ("IGNORE_LOCK", "locked block reported"),
-        ("WRONG_BLOCK", "erase"),
-        ("FOREIGN_COMMAND", "no violation"),
+    for (fault, checks) in [
+        ("NO_POLL", &["polling"][..]),
+        ("NO_RELEASE", &["address mode left"][..]),
+        ("IGNORE_LOCK", &["locked block reported"][..]),
+        ("WRONG_BLOCK", &["erase"][..]),
+        ("PART_OF_BLOCK", &["erase"][..]),
+        ("FIRST_BYTES", &["program", "cut in program", "cut in erase"][..]),
+        ("FOREIGN_COMMAND", &["no violation"][..]),
     ] {
         driver(&folder, fault, &[&format!("-D{fault}")]);
         let run = card(&format!("w25q256jv --driver ./{fault}.so --json"));
@@ -222,8 +224,15 @@ fn a_score_card_names_the_fault_of_a_driver() {
         let json: Value = serde_json::from_str(&run.out).unwrap();
         let rows = json["rows"].as_array().unwrap().iter();
         let failed: Vec<_> = rows.filter(|row| row["result"] == "failed").map(|row| &row["check"]).collect();
-        assert_eq!(failed, [check], "{fault}");
+        assert_eq!(failed, checks, "{fault}");
     }
+    driver(&folder, "fast", &["-DCLOCK_HZ=60000000"]);
+    let fast = card("w25q128jv --driver ./fast.so --json").out;
+    let failed = (
+        fast.matches("\"result\": \"failed\"").count(),
+        fast.matches("\"why\": \"clock of 60000000 Hz").count(),
+    );
+    assert_eq!(failed, (7, 7), "{fast}");
     let other = card("w25n01gv --driver ./good.so --csv");
     assert_eq!((other.code, other.out.matches(",failed,").count()), (Some(1), 1), "{}", other.out);
     assert_eq!(card("w25q128jv --driver ./absent.so").code, Some(2));
