@@ -149,6 +149,16 @@ fn a_filesystem_at_the_other_end_of_a_pipe_is_cut() {
     let run = run_in(&folder, line.split_whitespace());
     let json: Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{}", run.err));
     assert_eq!((&json["kind"], &json["runs"]), (&"powercut-program".into(), &4.into()));
+    let forget = format!("FORGET_FSYNC=1 exec {}", program.display());
+    let forget = crate::own_program::script(&folder, "forget", &forget);
+    for (program, code, kinds) in [(program.to_str().unwrap(), 0, 0), (&forget, 1, 1)] {
+        let line = format!(
+            "powercut imx6-mx30lf2g18ac --fs {program} --partition 4MiB --steps 9 --mode exhaustive --kind before --json"
+        );
+        let run = run_in(&folder, line.split_whitespace());
+        let lost = run.out.matches("\"kind\": \"lost\"").count();
+        assert_eq!((run.code, lost), (Some(code), kinds), "{program}: {}{}", run.out, run.err);
+    }
     let run = run_in(&folder, "powercut stm32-n25q128a --fs ./absent --cuts 4".split_whitespace());
     assert_eq!(run.code, Some(2));
     assert!(run.err.contains("./absent: No such file"), "{}", run.err);
