@@ -527,7 +527,7 @@ fn vcd(text: &str, channels: &Channels) -> Result<Capture, Error> {
     Ok(decoder.finish())
 }
 
-/// Value and code of a change: `1!`, or `b1 !` and `r0.5 !`, whose code is the next word. The value is that of the lowest bit.
+/// Value and code of a change: `1!`, or `b1 !` and `r0.5 !`, whose code is the next word. A vector has the value of its lowest bit.
 fn change<'a>(word: &'a str, words: &mut impl Iterator<Item = (usize, &'a str)>) -> Option<(char, &'a str)> {
     match word.chars().next()? {
         'b' | 'B' | 'r' | 'R' | 's' | 'S' => Some((word.chars().next_back()?, words.next()?.1)),
