@@ -1,10 +1,11 @@
-/* A driver of SPI NORs, and five broken ones, on a score card:
+/* A driver of SPI NORs, and seven broken ones, on a score card:
  *
  *   cc -shared -fPIC -I crates/capi/include -o nor_driver.so crates/capi/examples/nor_driver.c
  *   floatgate conformance w25q128jv w25q256jv --driver ./nor_driver.so
  *
  * -DNO_POLL does not wait for the end of erases; -DNO_RELEASE leaves the chip in 4-byte mode; -DIGNORE_LOCK takes a locked block for a written
- * one; -DWRONG_BLOCK erases the block of 64 KiB that a sector is in; -DFOREIGN_COMMAND asks every chip for the status of a DataFlash.
+ * one; -DWRONG_BLOCK erases the block of 64 KiB that a sector is in; -DPART_OF_BLOCK erases a sector of a block of 64 KiB; -DFIRST_BYTES programs
+ * only 16 bytes; -DFOREIGN_COMMAND asks every chip for the status of a DataFlash. -DCLOCK_HZ=60000000 sets another clock.
  */
 #include <floatgate.h>
 #include <string.h>
@@ -23,6 +24,10 @@ enum {
   BUSY = 0x01,
   LOCKED = 0x1C, /* block protection bits */
 };
+
+#ifndef CLOCK_HZ
+#define CLOCK_HZ 25000000
+#endif
 
 static uint64_t size_bytes;
 
@@ -58,7 +63,7 @@ static void write_enable(fg_device *chip) {
 
 const char *floatgate_driver_probe(fg_device *chip, fg_geometry *geometry) {
   uint8_t id[3];
-  fg_spi_clock(chip, 25000000);
+  fg_spi_clock(chip, CLOCK_HZ);
   query(chip, READ_ID, id, sizeof id);
   if (id[0] == 0x00 || id[0] == 0xFF) return "no chip answers";
   if (id[2] < 0x10 || id[2] > 0x20) return "the id has no size";
@@ -70,7 +75,11 @@ const char *floatgate_driver_probe(fg_device *chip, fg_geometry *geometry) {
     command(chip, &opcode, 1);
   }
   geometry->size_bytes = size_bytes;
+#ifdef PART_OF_BLOCK
+  geometry->erase_bytes = 65536;
+#else
   geometry->erase_bytes = 4096;
+#endif
   geometry->write_bytes = 1;
 #ifdef FOREIGN_COMMAND
   query(chip, DATAFLASH_STATUS, id, 1);
@@ -96,6 +105,9 @@ static const char *verify(fg_device *chip, uint64_t address, const uint8_t *byte
 const char *floatgate_driver_program(fg_device *chip, uint64_t address, const uint8_t *bytes, size_t length) {
   uint8_t sent[5 + 256];
   if (length > 256) return "more bytes than a page";
+#ifdef FIRST_BYTES
+  if (length > 16) length = 16;
+#endif
   if (wait_until_ready(chip) & LOCKED) {
 #ifdef IGNORE_LOCK
     return NULL;

@@ -224,7 +224,7 @@ const char *floatgate_test_check(fg_device *device);
 const char *floatgate_driver_probe(fg_device *chip, fg_geometry *geometry);
 /* Reads at any address. */
 const char *floatgate_driver_read(fg_device *chip, uint64_t address, uint8_t *bytes, size_t length);
-/* Programs erased bytes: a page of a NAND, 16 bytes of a NOR. */
+/* Programs erased bytes: a page of a NAND or SPI NOR, a program buffer of a parallel NOR (16 bytes if it has none). */
 const char *floatgate_driver_program(fg_device *chip, uint64_t address, const uint8_t *bytes, size_t length);
 /* Erases one eraseblock. */
 const char *floatgate_driver_erase(fg_device *chip, uint64_t address);

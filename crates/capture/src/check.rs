@@ -2,7 +2,7 @@
 
 use crate::read::Window;
 use floatgate_device::spi::{CommandShape, Direction, SpiChip, SpiWire, Width};
-use floatgate_device::violation::Violation;
+use floatgate_device::violation::{Recorded, Violation};
 use floatgate_mtd::{Instant, Nanos};
 use floatgate_sim::rig::Pins;
 use serde::Serialize;
@@ -106,10 +106,14 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
     let mut commands: BTreeMap<u8, Command> = BTreeMap::new();
     // Lead of the simulated chip's time over the capture's time: some typical times are longer than those of the captured chip.
     let mut ahead = Nanos::ZERO;
-    let mut starts = Vec::new();
+    let (mut starts, mut ignored) = (Vec::new(), Vec::new());
     let mut unseen = None;
     for (number, window) in windows.iter().enumerate() {
-        let Some(sent) = Sent::decode(window, wire.chip()) else { continue };
+        let sent = Sent::decode(window, wire.chip());
+        let broken = cut_short(window, sent.as_ref(), wire.chip());
+        let is_ignored = broken.is_some();
+        ignored.extend(broken);
+        let Some(sent) = sent else { continue };
         let start = Instant::ZERO + Nanos::from_ns(window.start_ns) + ahead;
         wire.advance(start.since(wire.now()));
         if let Some(status) = sent.status() {
@@ -137,7 +141,9 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
         }
         starts.push((wire.now(), window.start_ns));
         wire.set_clock(window.clock_hz.unwrap_or(SLOW_HZ).clamp(1, FAST_HZ));
-        sent.play(wire);
+        if !is_ignored {
+            sent.play(wire);
+        }
         // A program or erase starts when CS# rises, which may be long after the last byte.
         let selected = Nanos::from_ns(window.end_ns.saturating_sub(window.start_ns));
         wire.advance(selected.saturating_sub(wire.now().since(start)));
@@ -158,7 +164,7 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
         (windows.first().map_or(0, |one| one.start_ns), windows.last().map_or(0, |one| one.end_ns));
     report.ns = last.saturating_sub(first);
     report.commands = commands.into_values().collect();
-    report.violation_count = wire.violations().count();
+    report.violation_count = wire.violations().count() + ignored.len() as u64;
     let at_ns = |at: Instant| {
         let before = starts.partition_point(|(start, _)| *start <= at);
         before.checked_sub(1).and_then(|before| starts.get(before)).map_or(0, |(_, captured)| *captured)
@@ -166,8 +172,33 @@ fn replay<C: SpiChip>(windows: &[Window], wire: &mut SpiWire<C>) -> Report {
     let wrong = wire.violations().recorded().iter();
     report.violations = wrong
         .map(|one| BrokenRule { at_ns: at_ns(one.at), rule: one.rule.to_string(), bytes: one.bytes.clone() })
+        .chain(ignored)
         .collect();
+    report.violations.sort_by_key(|one| one.at_ns);
     report
+}
+
+/// Violation of a command whose CS# rises within a byte, if the chip ignores it: a program, erase or register write, or a command
+/// without a whole opcode.
+fn cut_short(window: &Window, sent: Option<&Sent<'_>>, chip: &impl SpiChip) -> Option<BrokenRule> {
+    let cycles = match sent {
+        None => stray_cycles(&window.edges),
+        Some(sent) if sent.is_write(chip) => sent.stray_cycles,
+        Some(_) => 0,
+    };
+    let unit = if cycles == 1 { "cycle" } else { "cycles" };
+    (cycles > 0).then(|| BrokenRule {
+        at_ns: window.start_ns,
+        rule: format!(
+            "CS# rises within a byte, after {cycles} clock {unit} of it: the chip ignores the command"
+        ),
+        bytes: sent.map_or_else(Vec::new, Sent::first_bytes),
+    })
+}
+
+/// Number of clock cycles after the last whole byte, on one line in each direction.
+const fn stray_cycles(edges: &[u8]) -> usize {
+    edges.len().div_ceil(2) % 8
 }
 
 /// Start of the first status read that reports that the chip is ready.
@@ -197,6 +228,8 @@ struct Sent<'w> {
     form: Option<CommandShape>,
     /// True if the byte after READ STATUS is the address of a register, as on SPI NAND.
     has_registers: bool,
+    /// Number of clock cycles after the last whole byte; 0 at double rate.
+    stray_cycles: usize,
     window: &'w Window,
 }
 
@@ -218,13 +251,14 @@ impl<'w> Sent<'w> {
             let has_registers =
                 opcode == READ_STATUS && chip.shapes(opcode).iter().any(|s| s.addr_bytes == 1);
             let header = window.sent.clone();
-            Some(Self { opcode, header, data: Vec::new(), form: None, has_registers, window })
+            let stray_cycles = stray_cycles(&window.edges);
+            Some(Self { opcode, header, data: Vec::new(), form: None, has_registers, stray_cycles, window })
         })
     }
 
     /// A command whose byte has this width, if the chip supports it on several lines or at double rate.
     fn on_lines(window: &'w Window, chip: &impl SpiChip, width: Width) -> Option<Self> {
-        let mut edges = Edges { levels: &window.edges, at: 0 };
+        let mut edges = Edges { levels: &window.edges, at: 0, whole: 0 };
         let opcode = edges.byte(width, Direction::Out)?;
         let form = chip.shapes(opcode).into_iter().find(|form| form.mode.cmd == width)?;
         let widths = [form.mode.cmd, form.mode.addr, form.mode.data];
@@ -240,9 +274,11 @@ impl<'w> Sent<'w> {
         for _ in 0..form.addr_bytes {
             header.extend(edges.byte(form.mode.addr, Direction::Out));
         }
-        edges.at += 2 * usize::from(form.dummy_cycles);
+        edges.dummy(form.dummy_cycles);
         let data = std::iter::from_fn(|| edges.byte(form.mode.data, form.dir)).collect();
-        Some(Self { opcode, header, data, form: Some(form), has_registers: false, window })
+        let is_double = widths.iter().any(|width| width.dtr);
+        let stray_cycles = if is_double { 0 } else { edges.stray_cycles() };
+        Some(Self { opcode, header, data, form: Some(form), has_registers: false, stray_cycles, window })
     }
 
     /// Sends the command to a chip, without the end of its CS# window.
@@ -275,6 +311,25 @@ impl<'w> Sent<'w> {
         wire.violations().recorded().first().map(|one| one.rule)
     }
 
+    /// True for a command that the chip executes when CS# rises: a program, an erase, a register write.
+    fn is_write(&self, chip: &impl SpiChip) -> bool {
+        let is_single = |form: &CommandShape| {
+            [form.mode.cmd, form.mode.addr, form.mode.data].iter().all(|width| *width == Width::X1)
+        };
+        let forms: Vec<CommandShape> = match self.form {
+            Some(form) => vec![form],
+            None => chip.shapes(self.opcode).into_iter().filter(is_single).collect(),
+        };
+        !forms.is_empty() && forms.iter().all(|form| form.dir != Direction::In)
+    }
+
+    /// First bytes of the command.
+    fn first_bytes(&self) -> Vec<u8> {
+        let opcode = self.form.map(|_| self.opcode);
+        let bytes = opcode.into_iter().chain(self.header.iter().copied()).chain(self.data.iter().copied());
+        bytes.take(Recorded::BYTES_MAX).collect()
+    }
+
     /// Number of data bytes in one direction.
     fn bytes(&self) -> u64 {
         let opcode = u64::from(self.form.is_some());
@@ -298,6 +353,8 @@ struct Edges<'a> {
     levels: &'a [u8],
     /// Number of half clock cycles so far.
     at: usize,
+    /// Number of half clock cycles up to the end of the last whole byte.
+    whole: usize,
 }
 
 impl Edges<'_> {
@@ -314,7 +371,22 @@ impl Edges<'_> {
                 lanes => byte << lanes | level & ((1 << lanes) - 1),
             };
         }
+        self.whole = self.at;
         Some(byte as u8)
+    }
+
+    /// Skips the dummy cycles after a header.
+    fn dummy(&mut self, cycles: u8) {
+        let is_whole = self.whole == self.at;
+        self.at += 2 * usize::from(cycles);
+        if is_whole {
+            self.whole = self.at;
+        }
+    }
+
+    /// Number of clock cycles after the last whole byte, at single rate.
+    fn stray_cycles(&self) -> usize {
+        self.levels.len().saturating_sub(self.whole).div_ceil(2)
     }
 }
 
@@ -348,8 +420,8 @@ mod tests {
     use floatgate_device::spi::{Clock, CmdExt, Mode, SpiOp, Transfer};
     use floatgate_sim::rig::{self, RigOptions};
 
-    /// Checks operations as captured at the pins, one every 20 ms.
-    fn checked(part: &str, ops: &[(SpiOp, &[u8])]) -> Report {
+    /// Operations as captured at the pins, one every 20 ms.
+    fn captured(ops: &[(SpiOp, &[u8])]) -> String {
         let clock = Clock::new(20_000_000);
         let transfers: Vec<Transfer> = (1..)
             .zip(ops)
@@ -358,8 +430,17 @@ mod tests {
                 Transfer { start, end: start + Nanos::from_us(10), clock, op: *op, data: data.to_vec() }
             })
             .collect();
-        let Capture { windows, .. } = read(pins::vcd(&transfers).as_bytes(), &Channels::default()).unwrap();
-        assert_eq!(windows.len(), ops.len());
+        pins::vcd(&transfers)
+    }
+
+    fn checked(part: &str, ops: &[(SpiOp, &[u8])]) -> Report {
+        let report = checked_text(part, &captured(ops));
+        assert_eq!(report.commands.iter().map(|command| command.count).sum::<u64>(), ops.len() as u64);
+        report
+    }
+
+    fn checked_text(part: &str, dump: &str) -> Report {
+        let Capture { windows, .. } = read(dump.as_bytes(), &Channels::default()).unwrap();
         let library = Library::built_in();
         let config = library.resolve(&library.setup(part).unwrap(), &[]).unwrap();
         let mut pins = rig::pins(&config, RigOptions { stores: false, ..RigOptions::default() }).unwrap();
@@ -411,6 +492,42 @@ mod tests {
         assert_eq!(violations(&[WRITE_ENABLE, program, busy, busy, ready, read]), 0);
         let report = checked("w25q128jv", &[WRITE_ENABLE, program, busy, busy, ready, read]);
         assert_eq!((report.polls.count, report.polls.while_busy), (3, 2));
+    }
+
+    /// A capture in which a cycle of the clock is missing.
+    fn without_a_cycle(part: &str, ops: &[(SpiOp, &[u8])], within: usize) -> Report {
+        let dump = captured(ops);
+        let [rise, fall] = ["1\"\n", "0\"\n"];
+        let at = dump.match_indices(rise).nth(within).unwrap().0;
+        let end = at + dump[at..].find(fall).unwrap();
+        let text = [&dump[..at], &dump[at + rise.len()..end], &dump[end + fall.len()..]].concat();
+        checked_text(part, &text)
+    }
+
+    #[test]
+    fn a_write_that_ends_within_a_byte_is_ignored() {
+        let program: (SpiOp, &[u8]) = (SpiOp::command(0x02).address(0, 3).write(2), &[0x55, 0xAA]);
+        let read: (SpiOp, &[u8]) = (SpiOp::command(0x03).address(0, 3).read(2), &[0x55, 0xAA]);
+        let report = without_a_cycle("w25q128jv", &[WRITE_ENABLE, program], 20);
+        let [broken] = report.violations.as_slice() else { panic!("{:?}", report.violations) };
+        assert_eq!((report.violation_count, report.busy_ns, broken.bytes.len()), (1, 0, 5));
+        assert!(
+            broken.rule.starts_with("CS# rises within a byte, after 7 clock cycles of it"),
+            "{}",
+            broken.rule
+        );
+        // WRITE ENABLE lacks a cycle, so that the program is not enabled either.
+        let report = without_a_cycle("w25q128jv", &[WRITE_ENABLE, program], 3);
+        let rules: Vec<&str> = report.violations.iter().map(|one| one.rule.as_str()).collect();
+        assert_eq!((rules.len(), rules[1]), (2, "program or erase without write enable"));
+        // A read that ends within a byte has given the bytes before it.
+        assert_eq!(without_a_cycle("w25q128jv", &[read], 43).violation_count, 0);
+        let quad: (SpiOp, &[u8]) = (
+            SpiOp::command(0x32).mode("1S-1S-4S".parse::<Mode>().unwrap()).address(0, 3).write(2),
+            &[0x55, 0xAA],
+        );
+        let report = without_a_cycle("w25q128jv", &[WRITE_ENABLE, quad], 41);
+        assert_eq!(report.violation_count, 1, "{:?}", report.violations);
     }
 
     #[test]

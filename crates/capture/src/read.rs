@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use crate::sigrok;
+use std::collections::BTreeSet;
 
 /// A CS# window: the bytes between CS# low and CS# high.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct Capture {
     pub begins_within: bool,
     /// True if the file ends within a line, which is omitted.
     pub ends_within_line: bool,
+    /// True if all clock edges of a byte have the same time, so that the clock of its command is unknown.
+    pub unresolved_clock: bool,
 }
 
 /// Parses a capture.
@@ -169,9 +172,19 @@ struct Decoder {
     bits: u32,
     sent: u8,
     received: u8,
-    byte_start_ns: u64,
-    /// Shortest of the seven clock periods within a byte, ns.
-    fastest_ns: u64,
+    byte_start_fs: u128,
+    /// Shortest of the seven clock periods within a byte, fs.
+    fastest_fs: u128,
+    unresolved_clock: bool,
+}
+
+const FS_PER_NS: u128 = 1_000_000;
+const FS_PER_PS: u128 = 1_000;
+const FS_PER_S: u128 = 1_000_000_000_000_000;
+
+/// Nearest number of ns.
+const fn to_ns(fs: u128) -> u64 {
+    ((fs + FS_PER_NS / 2) / FS_PER_NS) as u64
 }
 
 impl Decoder {
@@ -179,25 +192,26 @@ impl Decoder {
         Self { lines: columns.data.len() as u8, ..Self::default() }
     }
 
-    fn levels(&mut self, at_ns: u64, now: Levels) {
+    /// Levels from this time on, fs since the start of the capture.
+    fn levels(&mut self, at_fs: u128, now: Levels) {
         if !std::mem::replace(&mut self.begun, true) {
             self.begins_within = !now.cs;
             self.before = now;
         }
         let before = std::mem::replace(&mut self.before, now);
         if before.cs && !now.cs {
-            self.open = Some(Window { start_ns: at_ns, lines: self.lines, ..Window::default() });
-            (self.bits, self.fastest_ns) = (0, u64::MAX);
+            self.open = Some(Window { start_ns: to_ns(at_fs), lines: self.lines, ..Window::default() });
+            (self.bits, self.fastest_fs) = (0, u128::MAX);
         }
         if before.clk != now.clk && !now.cs {
-            self.edge(at_ns, now);
+            self.edge(at_fs, now);
         }
         if !before.cs && now.cs {
-            self.close(at_ns);
+            self.close(at_fs);
         }
     }
 
-    fn edge(&mut self, at_ns: u64, now: Levels) {
+    fn edge(&mut self, at_fs: u128, now: Levels) {
         let Some(window) = &mut self.open else { return };
         // In mode 3 the first clock edge falls and carries no data.
         if now.clk || !window.edges.is_empty() {
@@ -207,7 +221,7 @@ impl Decoder {
             return;
         }
         if self.bits == 0 {
-            self.byte_start_ns = at_ns;
+            self.byte_start_fs = at_fs;
         }
         self.sent = self.sent << 1 | now.data & 1;
         self.received = self.received << 1 | now.data >> 1 & 1;
@@ -216,16 +230,17 @@ impl Decoder {
             self.bits = 0;
             window.sent.push(self.sent);
             window.received.push(self.received);
-            self.fastest_ns = self.fastest_ns.min(at_ns - self.byte_start_ns);
+            self.fastest_fs = self.fastest_fs.min(at_fs - self.byte_start_fs);
         }
     }
 
-    fn close(&mut self, at_ns: u64) {
-        const PERIODS: u64 = 7;
+    fn close(&mut self, at_fs: u128) {
+        const PERIODS: u128 = 7;
         let Some(mut window) = self.open.take().filter(|window| !window.edges.is_empty()) else { return };
-        window.end_ns = at_ns;
-        window.clock_hz =
-            (PERIODS * 1_000_000_000).checked_div(self.fastest_ns).and_then(|hz| u32::try_from(hz).ok());
+        window.end_ns = to_ns(at_fs);
+        let hz = (PERIODS * FS_PER_S + self.fastest_fs / 2).checked_div(self.fastest_fs);
+        window.clock_hz = hz.map(|hz| u32::try_from(hz).unwrap_or(u32::MAX));
+        self.unresolved_clock |= hz.is_none();
         self.windows.push(window);
     }
 
@@ -236,6 +251,7 @@ impl Decoder {
             cut_off_ns: cut_off.map(|open| open.start_ns),
             begins_within: self.begins_within,
             ends_within_line: false,
+            unresolved_clock: self.unresolved_clock,
         }
     }
 }
@@ -249,31 +265,43 @@ fn session(session: &sigrok::Session, channels: &Channels) -> Result<Capture, Er
     for (at, sample) in session.samples().enumerate() {
         let now = columns.levels(|column| session.channels.get(column).is_some_and(|one| one.level(sample)));
         if before.replace(now) != Some(now) {
-            decoder.levels(session.time_ns(at as u64), now);
+            decoder.levels(session.time_fs(at as u64), now);
         }
     }
     Ok(decoder.finish())
 }
 
-/// Converter of times in seconds to ns since the first time.
+/// Converter of times to fs since the first time.
+#[derive(Default)]
 struct Clock {
-    first: Option<f64>,
-    last_ns: u64,
+    first_s: Option<f64>,
+    first: Option<u64>,
+    last_fs: u128,
 }
 
 impl Clock {
-    fn ns(&mut self, seconds: f64, line: usize) -> Result<u64, Error> {
-        let since = seconds - *self.first.get_or_insert(seconds);
+    /// Time of a decimal number of seconds, to the nearest ps.
+    fn seconds(&mut self, seconds: f64, line: usize) -> Result<u128, Error> {
+        let since = seconds - *self.first_s.get_or_insert(seconds);
+        let is_after = (0.0..3e9).contains(&since);
+        self.advance(is_after.then(|| (since * 1e12).round() as u128 * FS_PER_PS), line)
+    }
+
+    /// Time of a number of units of a timescale.
+    fn units(&mut self, time: u64, unit_fs: u128, line: usize) -> Result<u128, Error> {
+        let since = time.checked_sub(*self.first.get_or_insert(time));
+        self.advance(since.and_then(|units| u128::from(units).checked_mul(unit_fs)), line)
+    }
+
+    fn advance(&mut self, since: Option<u128>, line: usize) -> Result<u128, Error> {
         // A capture longer than a century is rejected.
-        if !(0.0..3e9).contains(&since) {
-            return Err(Error::Line { line, why: "a time before the first one, or none" });
-        }
-        let ns = (since * 1e9).round() as u64;
-        if ns < self.last_ns {
+        let since = since.filter(|fs| *fs < 3_000_000_000 * FS_PER_S);
+        let fs = since.ok_or(Error::Line { line, why: "a time before the first one, or none" })?;
+        if fs < self.last_fs {
             return Err(Error::Line { line, why: "a time before the previous line's" });
         }
-        self.last_ns = ns;
-        Ok(ns)
+        self.last_fs = fs;
+        Ok(fs)
     }
 }
 
@@ -319,14 +347,14 @@ fn samples<'a>(
 ) -> Result<Capture, Error> {
     let line_columns = LineColumns::find(names, channels)?;
     let columns = || [line_columns.cs, line_columns.clk].into_iter().chain(line_columns.data.iter().copied());
-    let (mut decoder, mut clock) = (Decoder::new(&line_columns), Clock { first: None, last_ns: 0 });
+    let (mut decoder, mut clock) = (Decoder::new(&line_columns), Clock::default());
     for (line, text) in lines {
         let row: Vec<&str> = fields(text).collect();
-        let at_ns = clock.ns(number(&row, time, line)?, line)?;
+        let at_fs = clock.seconds(number(&row, time, line)?, line)?;
         if !columns().all(|column| matches!(row.get(column), Some(&"0" | &"1"))) {
             return Err(Error::Line { line, why: "a level that is neither 0 nor 1" });
         }
-        decoder.levels(at_ns, line_columns.levels(|column| row.get(column) == Some(&"1")));
+        decoder.levels(at_fs, line_columns.levels(|column| row.get(column) == Some(&"1")));
     }
     Ok(decoder.finish())
 }
@@ -364,10 +392,10 @@ impl Table {
             return Err(Error::NoLevels);
         }
         let (mut windows, mut packet) = (Vec::new(), None);
-        let (mut open, mut clock) = (Window::default(), Clock { first: None, last_ns: 0 });
+        let (mut open, mut clock) = (Window::default(), Clock::default());
         for (line, text) in lines {
             let row: Vec<&str> = fields(text).collect();
-            let at_ns = clock.ns(number(&row, self.time, line)?, line)?;
+            let at_ns = to_ns(clock.seconds(number(&row, self.time, line)?, line)?);
             let is_new = match self.window {
                 WindowBy::Type(column) => match row.get(column) {
                     Some(&"enable") => true,
@@ -414,83 +442,117 @@ fn byte(text: &str) -> Option<u8> {
     hex.map_or_else(|| text.parse().ok(), |hex| u8::from_str_radix(hex, 16).ok())
 }
 
+/// Channels of a value change dump, and the unit of its times.
+struct VcdHeader {
+    /// Names and codes of the single-bit channels.
+    names: Vec<String>,
+    codes: Vec<String>,
+    /// Codes of all channels.
+    declared: BTreeSet<String>,
+    unit_fs: u128,
+}
+
+impl VcdHeader {
+    /// Parses the words up to `$enddefinitions`.
+    fn read<'a>(words: &mut impl Iterator<Item = (usize, &'a str)>) -> Result<Self, Error> {
+        let mut header =
+            Self { names: Vec::new(), codes: Vec::new(), declared: BTreeSet::new(), unit_fs: FS_PER_NS };
+        while let Some((line, word)) = words.next() {
+            if !word.starts_with('$') {
+                return Err(Error::Line { line, why: "a word that belongs to no declaration" });
+            }
+            let body: Vec<&str> =
+                words.by_ref().map(|(_, word)| word).take_while(|word| *word != "$end").collect();
+            match (word, body.as_slice()) {
+                ("$timescale", scale) => {
+                    let wrong = Error::Line { line, why: "a timescale that is none" };
+                    header.unit_fs = timescale_fs(&scale.concat()).ok_or(wrong)?;
+                }
+                ("$var", [_, width, code, name, ..]) => {
+                    header.declared.insert((*code).to_owned());
+                    if *width == "1" {
+                        header.codes.push((*code).to_owned());
+                        header.names.push((*name).to_owned());
+                    }
+                }
+                ("$enddefinitions", _) => break,
+                _ => {}
+            }
+        }
+        Ok(header)
+    }
+}
+
 /// Parses a value change dump (IEEE 1364); only single-bit wires are used.
 fn vcd(text: &str, channels: &Channels) -> Result<Capture, Error> {
     let mut words = (1..)
         .zip(text.lines())
         .flat_map(|(line, text)| text.split_whitespace().map(move |word| (line, word)));
-    let (mut names, mut codes, mut unit_ns) = (Vec::new(), Vec::new(), 1.0);
-    while let Some((line, word)) = words.next() {
-        let body = |words: &mut dyn Iterator<Item = (usize, &str)>| -> Vec<String> {
-            words.map(|(_, word)| word.to_owned()).take_while(|word| word != "$end").collect()
-        };
-        match word {
-            "$timescale" => {
-                let scale = body(&mut words).concat();
-                unit_ns =
-                    timescale_ns(&scale).ok_or(Error::Line { line, why: "a timescale that is none" })?;
-            }
-            "$var" => {
-                if let [_, width, code, name, ..] = body(&mut words).as_slice()
-                    && width == "1"
-                {
-                    codes.push(code.clone());
-                    names.push(name.clone());
-                }
-            }
-            "$enddefinitions" => {
-                body(&mut words);
-                break;
-            }
-            word if word.starts_with('$') => drop(body(&mut words)),
-            _ => {}
-        }
-    }
-    let line_columns = LineColumns::find(&names, channels)?;
-    let (mut decoder, mut clock) = (Decoder::new(&line_columns), Clock { first: None, last_ns: 0 });
+    let header = VcdHeader::read(&mut words)?;
+    let codes = &header.codes;
+    let line_columns = LineColumns::find(&header.names, channels)?;
+    let (mut decoder, mut clock) = (Decoder::new(&line_columns), Clock::default());
     // Levels of all channels. The levels of the bus are valid from the first change of CS# on.
-    let (mut levels, mut at_ns, mut is_known) = (vec![false; codes.len()], 0, false);
-    for (line, word) in words {
+    let (mut levels, mut at_fs, mut is_known) = (vec![false; codes.len()], 0, false);
+    while let Some((line, word)) = words.next() {
         if let Some(time) = word.strip_prefix('#') {
             if is_known {
-                decoder.levels(at_ns, line_columns.levels(|column| levels.get(column) == Some(&true)));
+                decoder.levels(at_fs, line_columns.levels(|column| levels.get(column) == Some(&true)));
             }
             let time: u64 =
                 time.parse().map_err(|_| Error::Line { line, why: "a time that is no number" })?;
-            at_ns = clock.ns(time as f64 * unit_ns / 1e9, line)?;
+            at_fs = clock.units(time, header.unit_fs, line)?;
             continue;
         }
-        let level = match word.chars().next() {
-            Some('1') => true,
-            Some('0') => false,
-            _ => continue,
+        if word == "$comment" {
+            words.by_ref().take_while(|(_, word)| *word != "$end").for_each(drop);
+        }
+        if word.starts_with('$') {
+            continue;
+        }
+        let wrong = Error::Line { line, why: "neither a time nor a change of a channel" };
+        let Some((value, of)) = change(word, &mut words).filter(|(_, of)| header.declared.contains(*of))
+        else {
+            return Err(wrong);
         };
-        let of = word.get(1..).unwrap_or_default();
         is_known |= codes.get(line_columns.cs).is_some_and(|code| code == of);
-        for (known, _) in levels.iter_mut().zip(&codes).filter(|(_, code)| *code == of) {
-            *known = level;
+        // An unknown or undriven wire keeps its level.
+        for (known, _) in levels.iter_mut().zip(codes).filter(|(_, code)| *code == of) {
+            *known = if matches!(value, '0' | '1') { value == '1' } else { *known };
         }
     }
     if is_known {
-        decoder.levels(at_ns, line_columns.levels(|column| levels.get(column) == Some(&true)));
+        decoder.levels(at_fs, line_columns.levels(|column| levels.get(column) == Some(&true)));
     }
     Ok(decoder.finish())
 }
 
-/// Converts a timescale such as `10ns` to a number of ns.
-fn timescale_ns(text: &str) -> Option<f64> {
+/// Value and code of a change: `1!`, or `b1 !` and `r0.5 !`, whose code is the next word. A vector has the value of its lowest bit.
+fn change<'a>(word: &'a str, words: &mut impl Iterator<Item = (usize, &'a str)>) -> Option<(char, &'a str)> {
+    match word.chars().next()? {
+        'b' | 'B' | 'r' | 'R' | 's' | 'S' => Some((word.chars().next_back()?, words.next()?.1)),
+        // VHDL has nine values.
+        value @ ('0' | '1' | 'x' | 'X' | 'z' | 'Z' | 'u' | 'U' | 'w' | 'W' | 'l' | 'L' | 'h' | 'H' | '-') => {
+            Some((value, word.get(1..)?))
+        }
+        _ => None,
+    }
+}
+
+/// Converts a timescale such as `10ns` to a number of fs.
+fn timescale_fs(text: &str) -> Option<u128> {
     let digits = text.find(|character: char| !character.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
     let unit = match unit {
-        "s" => 1e9,
-        "ms" => 1e6,
-        "us" => 1e3,
-        "ns" => 1.0,
-        "ps" => 1e-3,
-        "fs" => 1e-6,
+        "s" => FS_PER_S,
+        "ms" => FS_PER_S / 1_000,
+        "us" => FS_PER_NS * 1_000,
+        "ns" => FS_PER_NS,
+        "ps" => FS_PER_PS,
+        "fs" => 1,
         _ => return None,
     };
-    Some(number.parse::<u32>().ok()? as f64 * unit)
+    Some(u128::from(number.parse::<u32>().ok().filter(|number| *number > 0)?) * unit)
 }
 
 #[cfg(test)]
@@ -639,9 +701,47 @@ mod tests {
             ("Time,cs,clk,mosi\nnan,1,0,0\n", "line 2"),
             ("$timescale 1 year $end", "line 1: a timescale"),
             ("$var", "no channel"),
+            ("$timescale 1 ns $end\ngarbage\n$enddefinitions $end\n", "line 2: a word that"),
         ] {
             let error = read(text.as_bytes(), &Channels::default()).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
+        }
+    }
+
+    /// A dump of one byte, with a clock of 100 units per cycle.
+    fn dump(timescale: &str, more: &str) -> String {
+        let mut text =
+            format!("$timescale {timescale} $end\n$var wire 1 ! cs $end\n$var wire 1 # clk $end\n");
+        text +=
+            "$var wire 1 $ mosi $end\n$var wire 4 % bus $end\n$enddefinitions $end\n#0 1! 0# 0$\n#10 0!\n";
+        text += more;
+        (0..8).for_each(|bit| text += &format!("#{} 1#\n#{} 0#\n", 100 + bit * 100, 150 + bit * 100));
+        text + "#900 1!\n"
+    }
+
+    #[test]
+    fn the_clock_has_the_resolution_of_the_dump() {
+        for (timescale, hz) in
+            [("1 ns", 10_000_000), ("100 ps", 100_000_000), ("100000 fs", 100_000_000), ("1 ps", u32::MAX)]
+        {
+            let windows = read(dump(timescale, "").as_bytes(), &Channels::default()).unwrap().windows;
+            assert_eq!((windows.len(), windows[0].clock_hz), (1, Some(hz)), "{timescale}");
+        }
+        let mut text = "Time [s],CS,SCK,MOSI\n0,1,0,0\n0,0,0,0\n".to_owned();
+        (0..8).for_each(|_| text += "0,0,1,0\n0,0,0,0\n");
+        let capture = read((text + "0,1,0,0\n").as_bytes(), &Channels::default()).unwrap();
+        assert!(capture.unresolved_clock && capture.windows[0].clock_hz.is_none());
+    }
+
+    #[test]
+    fn what_is_no_change_of_a_channel_is_refused() {
+        let with = |more: &str| read(dump("1 ns", more).as_bytes(), &Channels::default());
+        for good in ["b1010 %\nx$\n", "$comment 1! garbage $end\n", "$dumpoff x$ $end\n"] {
+            assert_eq!(with(good).unwrap().windows.len(), 1, "{good}");
+        }
+        for wrong in ["garbage\n", "1&\n", "b1010\n"] {
+            let error = with(wrong).unwrap_err().to_string();
+            assert_eq!(error, "line 9: neither a time nor a change of a channel", "{wrong}");
         }
     }
 }

@@ -87,9 +87,9 @@ impl Session {
         self.samples.chunks_exact(self.unit)
     }
 
-    /// Time of a sample since the first one, ns.
-    pub(crate) fn time_ns(&self, sample: u64) -> u64 {
-        (u128::from(sample) * 1_000_000_000 / u128::from(self.rate_hz)) as u64
+    /// Time of a sample since the first one, fs.
+    pub(crate) fn time_fs(&self, sample: u64) -> u128 {
+        u128::from(sample) * 1_000_000_000_000_000 / u128::from(self.rate_hz)
     }
 }
 

@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         miso: args.miso.clone(),
         lines: args.lines.clone(),
     };
-    let Capture { windows, cut_off_ns, begins_within, ends_within_line } =
+    let Capture { windows, cut_off_ns, begins_within, ends_within_line, unresolved_clock } =
         read(&bytes, &channels).map_err(|error| failure(args, &error))?;
     let library = Library::built_in();
     let config = library.resolve(&library.setup(&args.part)?, &Override::parse_all(&args.set)?)?;
@@ -97,6 +97,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "the capture ends within the command at {at}; this command is ignored"
         ));
     }
+    if unresolved_clock {
+        terminal::print_note(
+            "the times of the capture do not resolve the clock of each command; clock limits are not checked there",
+        );
+    }
     if report.quad_enabled {
         terminal::print_note(
             "the capture uses four data lines before it writes a register: the simulated chip starts with its quad enable bit set",
@@ -110,6 +115,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn failure(args: &Args, error: &Error) -> Failure {
     let help = match error {
+        Error::NoChannel { names, .. } if names.iter().any(|name| name.ends_with("_activity")) => {
+            "`trace --vcd` writes no pins: write the file with `floatgate trace SETUP OPERATION --pins FILE.vcd`"
+        }
         Error::NoChannel { .. } => "name the channels with --cs, --clk, --mosi, --miso and --lines",
         Error::NoLevels => "leave out --cs, --clk, --mosi, --miso and --lines",
         Error::Empty => "look whether CS# is captured, and named with --cs",

@@ -218,9 +218,9 @@ const fn describe(check: Check) -> &'static str {
     match check {
         Check::Found => "the probe finds the chip",
         Check::Geometry => "size, eraseblock and page are those of the chip",
-        Check::Program => "the bytes are in the array after a program, at the end of the chip",
+        Check::Program => "all bytes of a page are in the array after a program, at the end of the chip",
         Check::Read => "a read returns the bytes of the array",
-        Check::Erase => "an erase erases its block and no other",
+        Check::Erase => "an erase erases its whole block and no other",
         Check::Polling => "the chip is ready when a program or erase returns",
         Check::NoViolation => "probe, program, read, erase and release break no rule of the chip",
         Check::BadBlocks => "factory bad blocks are known as bad, and others as good",

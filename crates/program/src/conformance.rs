@@ -10,7 +10,7 @@ use crate::process::{self, End};
 use floatgate_config::{Config, ConfigError};
 use floatgate_device::power::PowerCut;
 use floatgate_device::spec::ChipSpec;
-use floatgate_device::violation::Violation;
+use floatgate_device::violation::{Recorded, Violation};
 use floatgate_mtd::Nanos;
 use floatgate_sim::rig::{self, Pins, RigOptions};
 use serde::{Deserialize, Serialize};
@@ -273,13 +273,16 @@ impl Bench {
 
     /// Runs a check, and ends the process.
     fn run(self: &Rc<Self>, check: Check) {
-        self.end(self.outcome(check));
+        self.end(check, self.outcome(check));
     }
 
-    fn end(&self, outcome: Done) {
+    fn end(&self, check: Check, outcome: Done) {
         let verdict = match outcome {
             Ok(()) => Verdict::Passed,
-            Err(Stop::Failed(why)) => Verdict::Failed(why),
+            Err(Stop::Failed(why)) => Verdict::Failed(match self.violation(check) {
+                Some(rule) if !why.starts_with(&rule) => format!("{rule}; {why}"),
+                _ => why,
+            }),
             Err(Stop::Skipped(why)) => Verdict::Skipped(why.to_owned()),
         };
         send(&mut self.pipe.borrow_mut(), &verdict);
@@ -298,8 +301,10 @@ impl Bench {
             Check::WrongBit => self.wrong_bit(),
             Check::Uncorrectable => self.uncorrectable(),
             Check::FailedBlock => self.failed_block(),
-            Check::CutInProgram => self.cut(|bench, at, page| bench.driver.program(bench.chip, at, page)),
-            Check::CutInErase => self.cut(|bench, at, _| bench.driver.erase(bench.chip, at)),
+            Check::CutInProgram => {
+                self.cut(check, |bench, at, page| bench.driver.program(bench.chip, at, page))
+            }
+            Check::CutInErase => self.cut(check, |bench, at, _| bench.driver.erase(bench.chip, at)),
             Check::AddressMode => self.address_mode(),
             Check::LockedBlock => self.locked_block(),
         }
@@ -340,10 +345,15 @@ impl Bench {
         ))
     }
 
-    /// Contents for a page program; at most 256 bytes on NOR.
+    /// Contents for a program: a page of a NAND or SPI NOR, the program buffer of a parallel NOR.
     fn page(&self, geometry: &Geometry) -> Vec<u8> {
-        let bytes = if self.is_nand() { geometry.write_bytes } else { geometry.write_bytes.max(16) };
-        (0..bytes).map(|at| (at * 7 + 1) as u8).collect()
+        let of_chip = match &self.spec {
+            ChipSpec::SpiNor(spec) => spec.geometry.page_bytes,
+            ChipSpec::ParallelNor(spec) => spec.geometry.buffer_bytes.clamp(16, 1024) as u32,
+            ChipSpec::SpiNand(_) | ChipSpec::RawNand(_) => geometry.write_bytes,
+        };
+        let bytes = of_chip.max(geometry.write_bytes).min(geometry.erase_bytes);
+        (0..bytes).map(|at| (at * 7 + at / 256 + 1) as u8).collect()
     }
 
     /// Size of a row of the array, bytes: a page of NAND.
@@ -373,6 +383,16 @@ impl Bench {
         let bad: Vec<u64> = self.factory_bad(erase_bytes);
         let last = geometry.size_bytes / erase_bytes;
         (0..last).rev().map(|block| block * erase_bytes).find(|at| !bad.contains(at)).unwrap_or(0)
+    }
+
+    /// Address of the last good eraseblock between two good ones.
+    fn block_between(&self, geometry: &Geometry) -> u64 {
+        let erase_bytes = u64::from(geometry.erase_bytes);
+        let bad: Vec<u64> = self.factory_bad(erase_bytes);
+        let is_good = |block: u64| !bad.contains(&(block * erase_bytes));
+        let last = geometry.size_bytes / erase_bytes - 1;
+        let between = (1..last).rev().find(|block| (*block - 1..=*block + 1).all(is_good));
+        between.unwrap_or(1) * erase_bytes
     }
 
     /// Addresses of the factory bad blocks.
@@ -437,10 +457,13 @@ impl Bench {
 
     fn program(&self) -> Done {
         let (_, at, page) = self.programmed()?;
-        if self.array(at, page.len()) == page {
-            Ok(())
-        } else {
-            failed(format!("the array has other bytes at {at:#x}"))
+        let there = self.array(at, page.len());
+        match page.iter().zip(&there).position(|(programmed, there)| programmed != there) {
+            None => Ok(()),
+            Some(first) => {
+                let (at, bytes) = (at + first as u64, page.len());
+                failed(format!("after a program of {bytes} bytes the array has other bytes from {at:#x} on"))
+            }
         }
     }
 
@@ -456,18 +479,32 @@ impl Bench {
     }
 
     fn erase(&self) -> Done {
-        let (geometry, at, page) = self.programmed()?;
-        let before = at - u64::from(geometry.erase_bytes);
-        self.driver.program(self.chip, before, &page)?;
-        self.rest();
-        let neighbour = self.array(before, page.len());
-        self.driver.erase(self.chip, at)?;
-        self.rest();
-        if self.array(at, page.len()).iter().any(|byte| *byte != 0xFF) {
-            return failed(format!("the block at {at:#x} is not erased"));
+        let geometry = self.probe()?;
+        let (block, page) = (self.block_between(&geometry), self.page(&geometry));
+        let erase_bytes = u64::from(geometry.erase_bytes);
+        let offsets = page_offsets(erase_bytes, page.len() as u64);
+        let pages = |block: u64| offsets.iter().map(move |offset| block + *offset);
+        let neighbours = [block - erase_bytes, block + erase_bytes];
+        for at in [neighbours[0], block, neighbours[1]].into_iter().flat_map(pages) {
+            self.driver.program(self.chip, at, &page)?;
+            self.rest();
         }
-        if self.array(before, page.len()) != neighbour {
-            return failed(format!("the block at {before:#x} changed, which was not to be erased"));
+        let array = |at: u64| self.array(at, page.len());
+        let kept: Vec<(u64, Vec<u8>)> =
+            neighbours.into_iter().flat_map(pages).map(|at| (at, array(at))).collect();
+        self.driver.erase(self.chip, block)?;
+        self.rest();
+        let left = pages(block).find(|at| array(*at).iter().any(|byte| *byte != 0xFF));
+        if let Some(at) = left {
+            return failed(format!(
+                "the block of {erase_bytes} bytes at {block:#x} is not erased: its page at {at:#x} has data"
+            ));
+        }
+        let changed = kept.iter().find(|(at, before)| array(*at) != *before);
+        if let Some((at, _)) = changed {
+            return failed(format!(
+                "the erase of the block of {erase_bytes} bytes at {block:#x} changed the page at {at:#x} of another block"
+            ));
         }
         Ok(())
     }
@@ -498,14 +535,17 @@ impl Bench {
         self.driver.erase(self.chip, at)?;
         self.rest();
         self.driver.release(self.chip)?;
+        self.violation(Check::NoViolation).map_or(Ok(()), failed)
+    }
+
+    /// First rule that the driver broke in a check, with the bytes of the command.
+    fn violation(&self, check: Check) -> Option<String> {
         let first = self.chip(|chip| {
             let log = chip.violations()?;
-            // Commands to a busy chip are covered by another check.
-            log.recorded().iter().find(|one| one.rule != Violation::Busy).cloned()
-        });
-        let Some(one) = first else { return Ok(()) };
-        let bytes: Vec<String> = one.bytes.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        failed(format!("{}: {}", one.rule, bytes.join(" ")))
+            log.recorded().iter().find(|one| is_fault(check, one)).cloned()
+        })?;
+        let bytes: Vec<String> = first.bytes.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        Some(format!("{}: {}", first.rule, bytes.join(" ")))
     }
 
     fn bad_blocks(&self) -> Done {
@@ -566,12 +606,12 @@ impl Bench {
     }
 
     /// Cuts power in an operation. The driver's call does not return: the remaining part of the check runs inside this call.
-    fn cut(self: &Rc<Self>, operation: fn(&Self, u64, &[u8]) -> Result<(), String>) -> Done {
+    fn cut(self: &Rc<Self>, check: Check, operation: fn(&Self, u64, &[u8]) -> Result<(), String>) -> Done {
         let (_, at, page) = self.programmed()?;
         self.driver.erase(self.chip, at)?;
         self.rest();
         let (bench, bytes) = (Rc::clone(self), page.clone());
-        let power_lost = move |_| bench.end(bench.use_after_cut(at, &bytes));
+        let power_lost = move |_| bench.end(check, bench.use_after_cut(at, &bytes));
         self.handle(|handle| {
             handle.power_lost = Some(Rc::new(power_lost));
             handle.device.order_cut(Some(PowerCut::During { operation: 1, share: 0.5 }));
@@ -614,8 +654,12 @@ impl Bench {
         self.driver.release(self.chip)?;
         self.rest();
         let mut read = vec![0; page.len()];
-        self.chip(|chip| chip.spi_command(&[0x03, 0, 0, 0], &mut read)).map_err(|failure| failure.message)?;
-        if read == page {
+        self.chip(|chip| {
+            chip.spi_clock(BOOT_ROM_HZ)?;
+            chip.spi_command(&READ_AT_0, &mut read)
+        })
+        .map_err(|failure| failure.message)?;
+        if read == self.array(0, read.len()) {
             Ok(())
         } else {
             failed("the chip does not take READ 03h with three address bytes any more")
@@ -644,6 +688,31 @@ impl Bench {
             (false, Err(_)) => Ok(()),
         }
     }
+}
+
+/// Clock of a boot ROM that does not know the chip, Hz.
+const BOOT_ROM_HZ: u32 = 1_000_000;
+
+/// READ 03h at address 0, as boot ROMs send it.
+const READ_AT_0: [u8; 4] = [0x03, 0, 0, 0];
+
+/// True for a violation that explains a failed check. Other checks cover commands to a busy chip. A chip that loses power, a lock and the
+/// command of a boot ROM belong to their checks.
+fn is_fault(check: Check, one: &Recorded) -> bool {
+    match one.rule {
+        Violation::Busy | Violation::NoPower => false,
+        Violation::Protected => check != Check::LockedBlock,
+        _ => check != Check::AddressMode || !one.bytes.starts_with(&READ_AT_0),
+    }
+}
+
+/// Offsets of the first, a middle and the last page of a block.
+fn page_offsets(erase_bytes: u64, page_bytes: u64) -> Vec<u64> {
+    let pages = erase_bytes / page_bytes;
+    let mut offsets = vec![0, pages / 2 * page_bytes, pages.saturating_sub(1) * page_bytes];
+    offsets.sort_unstable();
+    offsets.dedup();
+    offsets
 }
 
 /// Sizes of the blocks that the chip can erase, bytes.

@@ -149,6 +149,16 @@ fn a_filesystem_at_the_other_end_of_a_pipe_is_cut() {
     let run = run_in(&folder, line.split_whitespace());
     let json: Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{}", run.err));
     assert_eq!((&json["kind"], &json["runs"]), (&"powercut-program".into(), &4.into()));
+    let forget = format!("FORGET_FSYNC=1 exec {}", program.display());
+    let forget = crate::own_program::script(&folder, "forget", &forget);
+    for (program, code, kinds) in [(program.to_str().unwrap(), 0, 0), (&forget, 1, 1)] {
+        let line = format!(
+            "powercut imx6-mx30lf2g18ac --fs {program} --partition 4MiB --steps 9 --mode exhaustive --kind before --json"
+        );
+        let run = run_in(&folder, line.split_whitespace());
+        let lost = run.out.matches("\"kind\": \"lost\"").count();
+        assert_eq!((run.code, lost), (Some(code), kinds), "{program}: {}{}", run.out, run.err);
+    }
     let run = run_in(&folder, "powercut stm32-n25q128a --fs ./absent --cuts 4".split_whitespace());
     assert_eq!(run.code, Some(2));
     assert!(run.err.contains("./absent: No such file"), "{}", run.err);
@@ -189,7 +199,7 @@ fn a_failed_check_has_the_last_lines_of_the_driver() {
     let printed = erase["printed"].as_array().unwrap();
     assert_eq!(
         (printed.len(), &printed[0], &printed[19]),
-        (20, &"line 11".into(), &"erase of 0xfff000".into())
+        (20, &"line 11".into(), &"erase of 0xffe000".into())
     );
     assert!(rows.iter().all(|row| row["result"] == "failed" || row["printed"].is_null()), "{rows:?}");
     let xml = std::fs::read_to_string(folder.join("card.xml")).unwrap();
@@ -209,12 +219,14 @@ fn a_score_card_names_the_fault_of_a_driver() {
     let xml = std::fs::read_to_string(folder.join("card.xml")).unwrap();
     assert!(xml.contains("tests=\"30\" failures=\"0\" skipped=\"7\""), "{xml}");
 
-    for (fault, check) in [
-        ("NO_POLL", "polling"),
-        ("NO_RELEASE", "address mode left"),
-        ("IGNORE_LOCK", "locked block reported"),
-        ("WRONG_BLOCK", "erase"),
-        ("FOREIGN_COMMAND", "no violation"),
+    for (fault, checks) in [
+        ("NO_POLL", &["polling"][..]),
+        ("NO_RELEASE", &["address mode left"][..]),
+        ("IGNORE_LOCK", &["locked block reported"][..]),
+        ("WRONG_BLOCK", &["erase"][..]),
+        ("PART_OF_BLOCK", &["erase"][..]),
+        ("FIRST_BYTES", &["program", "cut in program", "cut in erase"][..]),
+        ("FOREIGN_COMMAND", &["no violation"][..]),
     ] {
         driver(&folder, fault, &[&format!("-D{fault}")]);
         let run = card(&format!("w25q256jv --driver ./{fault}.so --json"));
@@ -222,8 +234,15 @@ fn a_score_card_names_the_fault_of_a_driver() {
         let json: Value = serde_json::from_str(&run.out).unwrap();
         let rows = json["rows"].as_array().unwrap().iter();
         let failed: Vec<_> = rows.filter(|row| row["result"] == "failed").map(|row| &row["check"]).collect();
-        assert_eq!(failed, [check], "{fault}");
+        assert_eq!(failed, checks, "{fault}");
     }
+    driver(&folder, "fast", &["-DCLOCK_HZ=60000000"]);
+    let fast = card("w25q128jv --driver ./fast.so --json").out;
+    let failed = (
+        fast.matches("\"result\": \"failed\"").count(),
+        fast.matches("\"why\": \"clock of 60000000 Hz").count(),
+    );
+    assert_eq!(failed, (7, 7), "{fast}");
     let other = card("w25n01gv --driver ./good.so --csv");
     assert_eq!((other.code, other.out.matches(",failed,").count()), (Some(1), 1), "{}", other.out);
     assert_eq!(card("w25q128jv --driver ./absent.so").code, Some(2));

@@ -34,3 +34,14 @@ fn a_chip_without_a_serial_bus_has_no_pins_to_draw() {
     assert_refused("pins of a raw NAND", &run);
     assert!(!folder.join("pins.vcd").exists());
 }
+
+#[test]
+fn a_trace_without_pins_is_refused_with_the_option_that_writes_them() {
+    let folder = fresh("pins-activity");
+    let trace =
+        "$var wire 1 w0 cpu $end\n$var string 1 t0 cpu_activity $end\n$enddefinitions $end\n#0\n0w0\n";
+    std::fs::write(folder.join("trace.vcd"), trace).unwrap();
+    let run = in_folder(&folder, "check-capture trace.vcd --part w25q128jv");
+    assert_refused("a trace of resources", &run);
+    assert!(run.err.contains("floatgate trace SETUP OPERATION --pins FILE.vcd"), "{}", run.err);
+}

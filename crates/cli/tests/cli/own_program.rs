@@ -21,7 +21,7 @@ fn compared(folder: &Path, program: &str, more: &[&str]) -> Run {
 }
 
 /// A shell script that may be executed.
-fn script(folder: &Path, name: &str, text: &str) -> String {
+pub(crate) fn script(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();

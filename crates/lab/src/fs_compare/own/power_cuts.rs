@@ -86,7 +86,9 @@ impl Boot {
     /// Creates a file, or writes into an existing one.
     fn write(&mut self, device: TestDevice, path: &str, random: &mut Random) -> Result<(), String> {
         device.unsure(path);
-        let mut contents = match self.contents(device, path)? {
+        let before = self.contents(device, path)?;
+        let is_new = before.is_none();
+        let mut contents = match before {
             Some(contents) => contents,
             None => {
                 if path.contains('/') && !self.finds(device, &Request::Stat { path: DIRECTORY.to_owned() })? {
@@ -104,9 +106,14 @@ impl Boot {
         contents.splice(offset..end, data.iter().copied());
         self.must(device, &Request::Write { path: path.to_owned(), offset: offset as u64 }, data)?;
         self.must(device, &Request::Fsync { path: path.to_owned() }, &[])?;
+        if !is_new {
+            device.synced(path, Some(&contents));
+        }
         // For a new name, the directory must be synced, too.
         self.must(device, &Request::Sync, &[])?;
-        device.synced(path, Some(&contents));
+        if is_new {
+            device.synced(path, Some(&contents));
+        }
         Ok(())
     }
 }
