@@ -211,7 +211,7 @@ fn a_cut_or_damaged_flash_filesystem_is_not_good() {
     let geometry = super::jffs2::nor(8, 65_536);
     let mut bytes = super::jffs2::made(&geometry, floatgate_media::jffs2::Endian::Little, false, 3, 100_000);
     assert_eq!(map_of(&bytes).damaged(), 0);
-    bytes[60_000] ^= 1;
+    bytes[20_000] ^= 1;
     let map = map_of(&bytes);
     assert_eq!((map.parts[0].kind, map.parts[0].checksum), (Kind::Jffs2, Checksum::Bad), "{map:#?}");
 }
