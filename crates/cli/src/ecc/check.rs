@@ -149,6 +149,10 @@ pub(super) fn kind_of_unfit(
     (path, apart): (&Path, &ApartArgs),
 ) -> Result<Option<DumpKind>, Failure> {
     let is_fit = detection.is_none_or(|detection| detection.found().is_some());
+    // Data without OOB, which has been named, are no kind of their own.
+    if is_fit && apart.path().is_some() {
+        return Ok(None);
+    }
     if kind.is_some() || is_fit || apart.path().is_some() { Ok(kind) } else { files::kind_of(path) }
 }
 
@@ -263,6 +267,7 @@ impl Concluded for Checked {
                     "Nothing in this file tells the sizes of its pages.".to_owned()
                 }
                 (None, Some(dump)) if dump.kind == Kind::Erased => "This dump is erased.".to_owned(),
+                (None, Some(dump)) if dump.kind == Kind::Empty => "This file is empty.".to_owned(),
                 (None, _) => "No code fits this dump.".to_owned(),
             },
             [only] => format!("{}{open}", only.conclusion()),

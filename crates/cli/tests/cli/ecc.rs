@@ -43,6 +43,12 @@ fn a_dump_with_wrong_bits_becomes_the_image() {
         ["back", "dump.nand", "rootfs.oob", "rootfs.ubi"],
         "nothing else is left behind"
     );
+    // The lengths tell the sizes, and have to belong to each other.
+    let run = run_in(&folder, ["ecc", "check", "rootfs.ubi", "--oob", "rootfs.oob"]);
+    assert!(run.code == Some(0) && run.out.contains("pages of 2048 + 64 bytes"), "{} {}", run.out, run.err);
+    std::fs::write(folder.join("short.oob"), &read(&folder, "rootfs.oob")[1..]).unwrap();
+    let run = run_in(&folder, ["ecc", "check", "rootfs.ubi", "--oob", "short.oob"]);
+    assert!(run.err.contains("are not the OOB of as many pages"), "{} {}", run.out, run.err);
 }
 
 #[test]
