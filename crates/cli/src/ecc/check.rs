@@ -163,6 +163,8 @@ pub(super) struct Finder<'a> {
     apart: &'a ApartArgs,
     pages: Source,
     oob: Option<Source>,
+    /// File to which decoded data are written.
+    output: Option<&'a Path>,
 }
 
 impl<'a> Finder<'a> {
@@ -174,7 +176,12 @@ impl<'a> Finder<'a> {
     ) -> Result<Self, Failure> {
         let pages = Source::new(path, apart.page_bytes(&geometry))?;
         let oob = apart.source(&geometry)?;
-        Ok(Self { geometry, path: name, apart, pages, oob })
+        Ok(Self { geometry, path: name, apart, pages, oob, output: None })
+    }
+
+    /// The finder with the name of the file to which decoded data are written.
+    pub(super) fn with_output(self, output: &'a Path) -> Self {
+        Self { output: Some(output), ..self }
     }
 
     /// Codes and regions of the dump.
@@ -242,7 +249,7 @@ impl<'a> Finder<'a> {
         let dump = Dump { pages: &mut input.reader, apart: self.apart.apart(&mut apart) };
         let outcome = work(dump, &mut |bytes| bar.set_position(bytes));
         bar.finish_and_clear();
-        outcome.map_err(|error| self.apart.failure(&error, self.path, None))
+        outcome.map_err(|error| self.apart.failure(&error, self.path, self.output))
     }
 }
 

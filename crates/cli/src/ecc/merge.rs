@@ -100,7 +100,7 @@ pub(super) fn run(args: &Args) -> Outcome {
             if let EccError::OtherChip { dump, .. } = error {
                 args.require_layouts((&geometry, &regions), &sources, &[dump])?;
             }
-            return Err(files::failure(first, &error));
+            return Err(files::failure_of((first, &args.output), &error));
         }
     };
     common::finish(output)?;

@@ -360,6 +360,10 @@ fn links_are_followed_and_devices_are_not_replaced() {
     let full = ecc(&folder, &["decode", "dump.nand", "-o", "/dev/full"]);
     assert_refused("a full disk", &full);
     assert!(full.err.contains("/dev/full: cannot write at byte 0"), "{}", full.err);
+    for line in [&["ecc", "decode", "dump.nand"][..], &["ecc", "merge", "dump.nand", "dump.nand"]] {
+        let full = run_in(&folder, [line, &["-o", "/dev/full"]].concat());
+        assert!(full.err.contains("/dev/full: cannot write at byte"), "{}", full.err);
+    }
 }
 
 /// Nobody corrects what is in a bad block, and its bytes are in the output.
