@@ -71,6 +71,8 @@ pub enum Kind {
     DataOnly,
     /// Every byte is FFh.
     Erased,
+    /// The dump has no byte.
+    Empty,
     /// The kind cannot be determined.
     Unknown,
 }
@@ -112,6 +114,9 @@ impl DumpKind {
     pub fn of_file(file: File) -> Result<Self, ImageError> {
         let file = Arc::new(file);
         let mut store = store_of(&file)?;
+        if store.size_bytes() == 0 {
+            return Ok(Self::nothing(Kind::Empty));
+        }
         let found = detect_sized(&mut *store, &FlashSizes::default())?;
         let marked = MarkedPages::find(&*store)?;
         if let Some((image, pages)) = found.iter().find_map(|image| Some((image, image.pages?))) {
@@ -214,6 +219,7 @@ impl fmt::Display for DumpKind {
                 write!(f, ". Its ECC bytes are not in the file, so no ECC can be checked.")
             }
             Kind::Erased => write!(f, "The file is erased flash: every byte is FFh."),
+            Kind::Empty => write!(f, "The file is empty."),
             Kind::Unknown => write!(
                 f,
                 "The kind of the dump is unknown: no filesystem of flash and no bad block markers of pages of a usual size were found."
@@ -355,6 +361,7 @@ mod tests {
             assert_eq!(kind(&data).kind, Kind::Unknown, "{layout}");
         }
         assert_eq!(kind(&[0xFF; 5000]).kind, Kind::Erased);
+        assert_eq!(kind(&[]).kind, Kind::Empty);
         let text = b"no flash at all, but a long text ".repeat(8000);
         assert_eq!(kind(&text).kind, Kind::Unknown);
     }

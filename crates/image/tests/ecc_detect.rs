@@ -109,6 +109,20 @@ fn codes_and_layouts_are_found() {
     }
 }
 
+/// Pages of zeros have the same ECC bytes, however many of them have a wrong bit.
+#[test]
+fn a_code_is_found_between_many_pages_of_zeros() {
+    let geometry = geometry(2048, 64);
+    let mut data = vec![0; 160 * 2048];
+    data[90 * 2048..96 * 2048].copy_from_slice(&noise(7, 6 * 2048));
+    for layout in ["large-page", "gpmi"] {
+        let mut dump = encoded(&geometry, "bch8/512", layout, &data);
+        dump.chunks_exact_mut(2112).enumerate().for_each(|(at, page)| page[20 + at] ^= 4);
+        let expected = Some(("bch8/512".to_owned(), layout.to_owned()));
+        assert_eq!(found(&geometry, &dump), expected, "{layout}");
+    }
+}
+
 #[test]
 fn a_strong_code_is_found_where_no_step_is_clean() {
     let geometry = geometry(4096, 224);

@@ -145,6 +145,35 @@ fn dumps_of_other_layouts_are_refused() {
     assert!(required(&worn(&clean, 4, 3)).is_ok() && required(&worn(&clean, 4, 80)).is_ok());
 }
 
+/// Without a code nothing decides where two dumps disagree, except in an erased page.
+#[test]
+fn ties_count_against_no_dump() {
+    let (_, clean) = written(&scheme("large-page"));
+    // Page 3 is erased, page 7 has data.
+    let flip = |seed: u64| {
+        let mut dump = clean.clone();
+        let mut random = Random::new(seed);
+        for page in [3, 7] {
+            for _ in 0..20 {
+                let bit = random.bits() as usize % (8 * 2112);
+                dump[2112 * page + bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+        dump
+    };
+    let none = Regions::one(RegionEcc::None);
+    let (one, other) = (flip(1), flip(2));
+    let (report, out) = merged(&none, &[one.clone(), other.clone()]).unwrap();
+    let (turned, again) = merged(&none, &[other, one]).unwrap();
+    // Only where both dumps have the same wrong bit it stays.
+    assert!(out[2112 * 3..2112 * 4].iter().map(|byte| byte.count_zeros()).sum::<u32>() < 3, "{report:?}");
+    assert_eq!(out[2112 * 3..2112 * 4], again[2112 * 3..2112 * 4]);
+    assert_eq!(report.dumps[0], turned.dumps[1]);
+    assert_eq!(report.dumps[1], turned.dumps[0]);
+    assert!(report.dumps.iter().all(|dump| (1..=20).contains(&dump.wrong_bits)), "{report:?}");
+    assert!(report.undecided_bits > 60, "{report:?}");
+}
+
 /// A page that is erased in one dump and damaged in the other: neither the order of the dumps nor the page's place changes what is counted.
 #[test]
 fn the_order_of_dumps_changes_nothing() {

@@ -149,6 +149,10 @@ pub(super) fn kind_of_unfit(
     (path, apart): (&Path, &ApartArgs),
 ) -> Result<Option<DumpKind>, Failure> {
     let is_fit = detection.is_none_or(|detection| detection.found().is_some());
+    // Data without OOB, which has been named, are no kind of their own.
+    if is_fit && apart.path().is_some() {
+        return Ok(None);
+    }
     if kind.is_some() || is_fit || apart.path().is_some() { Ok(kind) } else { files::kind_of(path) }
 }
 
@@ -159,6 +163,8 @@ pub(super) struct Finder<'a> {
     apart: &'a ApartArgs,
     pages: Source,
     oob: Option<Source>,
+    /// File to which decoded data are written.
+    output: Option<&'a Path>,
 }
 
 impl<'a> Finder<'a> {
@@ -170,7 +176,12 @@ impl<'a> Finder<'a> {
     ) -> Result<Self, Failure> {
         let pages = Source::new(path, apart.page_bytes(&geometry))?;
         let oob = apart.source(&geometry)?;
-        Ok(Self { geometry, path: name, apart, pages, oob })
+        Ok(Self { geometry, path: name, apart, pages, oob, output: None })
+    }
+
+    /// The finder with the name of the file to which decoded data are written.
+    pub(super) fn with_output(self, output: &'a Path) -> Self {
+        Self { output: Some(output), ..self }
     }
 
     /// Codes and regions of the dump.
@@ -238,7 +249,7 @@ impl<'a> Finder<'a> {
         let dump = Dump { pages: &mut input.reader, apart: self.apart.apart(&mut apart) };
         let outcome = work(dump, &mut |bytes| bar.set_position(bytes));
         bar.finish_and_clear();
-        outcome.map_err(|error| self.apart.failure(&error, self.path, None))
+        outcome.map_err(|error| self.apart.failure(&error, self.path, self.output))
     }
 }
 
@@ -263,6 +274,7 @@ impl Concluded for Checked {
                     "Nothing in this file tells the sizes of its pages.".to_owned()
                 }
                 (None, Some(dump)) if dump.kind == Kind::Erased => "This dump is erased.".to_owned(),
+                (None, Some(dump)) if dump.kind == Kind::Empty => "This file is empty.".to_owned(),
                 (None, _) => "No code fits this dump.".to_owned(),
             },
             [only] => format!("{}{open}", only.conclusion()),

@@ -134,7 +134,7 @@ impl Args {
             DumpPages::Known(geometry, kind) => (geometry, kind),
             unknown @ DumpPages::Unknown(_) => (unknown.require(&self.file)?, None),
         };
-        let finder = Finder::new(geometry, (&self.file, file.path()), &self.apart)?;
+        let finder = Finder::new(geometry, (&self.file, file.path()), &self.apart)?.with_output(&self.output);
         let detection = finder.detect(None)?;
         let dump = kind_of_unfit(kind, Some(&detection), (file.path(), &self.apart))?;
         if detection.found().is_none() {

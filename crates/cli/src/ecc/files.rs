@@ -187,6 +187,11 @@ fn reads_once(path: &Path) -> bool {
     is_stdout(path) || std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
+/// Failure of the library with the name of the file that it concerns: the output if it cannot be written, else the input.
+pub(super) fn failure_of((input, output): (&Path, &Path), error: &EccError) -> Failure {
+    failure(if matches!(error, EccError::Write { .. }) { output } else { input }, error)
+}
+
 /// Failure of the library, with the name of the file.
 pub(super) fn failure(path: &Path, error: &EccError) -> Failure {
     Failure::new(format!("{}: {error}", path.display()), error.help())

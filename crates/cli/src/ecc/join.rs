@@ -121,7 +121,8 @@ pub(super) fn run(args: &Args) -> Outcome {
     let bar = unless_quiet(ProgressBar::new(dumps.iter().map(|dump| dump.len).sum()));
     let joined = join::join(dumps, striping, &mut output, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
-    let (written_bytes, rest_bytes) = joined.map_err(|error| files::failure(&args.one, &error))?;
+    let (written_bytes, rest_bytes) =
+        joined.map_err(|error| files::failure_of((&args.one, &args.output), &error))?;
     common::finish(output)?;
     let [page_bytes, oob_bytes] = match &geometry {
         Some(geometry) => [geometry.page_bytes, geometry.oob_bytes].map(Some),

@@ -8,7 +8,9 @@ use crate::output::ReportFormat;
 use crate::outputs::OutputFile;
 use crate::table::Table;
 use floatgate_host::output::Output;
-use floatgate_image::ecc::{self, Dump, EccError, MergeReport, PageGeometry, RegionEcc, Regions};
+use floatgate_image::ecc::{
+    self, Candidate, Detection, Dump, EccError, MergeReport, PageGeometry, RegionEcc, Regions, Scheme,
+};
 use floatgate_lab::report::{Concluded, ResultKind};
 use serde::Serialize;
 use std::io::Seek;
@@ -99,7 +101,7 @@ pub(super) fn run(args: &Args) -> Outcome {
             if let EccError::OtherChip { dump, .. } = error {
                 args.require_layouts((&geometry, &regions), &sources, &[dump])?;
             }
-            return Err(files::failure(first, &error));
+            return Err(files::failure_of((first, &args.output), &error));
         }
     };
     common::finish(output)?;
@@ -132,6 +134,7 @@ impl Args {
         }
         // A worn dump may show no code where another dump shows one.
         let (mut regions, mut untold, mut is_told) = (Regions::one(RegionEcc::None), None, false);
+        let mut worn: Option<Candidate> = None;
         for (source, path) in sources.iter().zip(&self.files) {
             let mut input = source.open()?;
             let dump = Dump { pages: &mut input.reader, apart: None };
@@ -144,19 +147,30 @@ impl Args {
                 sample => sample.map_err(|error| files::failure(path, &error))?,
             };
             is_told = true;
-            regions = ecc::detect(geometry, None, &sample).regions;
-            if regions.schemes().next().is_some() {
-                break;
+            let detection = ecc::detect(geometry, None, &sample);
+            if detection.found().is_some() {
+                return Ok(detection.regions);
             }
+            keep_best(&mut worn, &detection);
+            regions = detection.regions;
         }
         if let Some(failure) = untold.filter(|_| !is_told) {
             return Err(failure);
         }
         // A vote can correct the errors that hide the code in each dump.
-        if regions.schemes().next().is_none() && sources.len() > 2 {
-            return self.regions_of_vote(geometry, sources);
+        if sources.len() > 2 {
+            let detection = self.detect_in_vote(geometry, sources)?;
+            if detection.found().is_some() {
+                return Ok(detection.regions);
+            }
+            keep_best(&mut worn, &detection);
         }
-        Ok(regions)
+        // The dumps have this code, and more wrong bits than it corrects in one of them.
+        let scheme = worn.and_then(|worn| {
+            let layout = ecc::Layout::named(&worn.layout).ok()?;
+            Scheme::new(geometry.clone(), worn.code.parse().ok()?, layout).ok()
+        });
+        Ok(scheme.map_or(regions, |scheme| Regions::one(RegionEcc::Code(Box::new(scheme)))))
     }
 
     /// Refuses those of some dumps whose ECC bytes are in another layout.
@@ -177,8 +191,8 @@ impl Args {
         Ok(())
     }
 
-    /// Codes that explain the vote of all dumps.
-    fn regions_of_vote(&self, geometry: &PageGeometry, sources: &[Source]) -> Result<Regions, Failure> {
+    /// Codes in the vote of all dumps.
+    fn detect_in_vote(&self, geometry: &PageGeometry, sources: &[Source]) -> Result<Detection, Failure> {
         let first = self.first()?;
         let failed = |error: std::io::Error| {
             let help = "have room in the folder for temporary files (TMPDIR)";
@@ -193,7 +207,16 @@ impl Args {
         voted.rewind().map_err(failed)?;
         let sample = ecc::sample(geometry, Dump { pages: &mut voted, apart: None }, &mut |_| ());
         let sample = sample.map_err(|error| files::failure(first, &error))?;
-        Ok(ecc::detect(geometry, None, &sample).regions)
+        Ok(ecc::detect(geometry, None, &sample))
+    }
+}
+
+/// Keeps the code for which most speaks among those of worn dumps.
+fn keep_best(best: &mut Option<Candidate>, detection: &Detection) {
+    if let Some(worn) = detection.worn()
+        && best.as_ref().is_none_or(|best| worn.evidence_bits > best.evidence_bits)
+    {
+        *best = Some(worn.clone());
     }
 }
 
@@ -217,7 +240,10 @@ fn text(merged: &Merged, paths: &[&Path]) -> String {
         grouped_count(report.pages_that_differ, "page")
     ));
     if report.undecided_bits > 0 {
-        lines.push(format!("votes   {} without a majority", grouped_count(report.undecided_bits, "bit")));
+        lines.push(format!(
+            "votes   {} without a majority: 1 in erased pages, elsewhere as the first dump has them where no code tells",
+            grouped_count(report.undecided_bits, "bit")
+        ));
     }
     let steps = &report.steps;
     if steps.total > 0 {

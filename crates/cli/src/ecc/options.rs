@@ -84,6 +84,7 @@ pub(super) fn no_pages(kind: &DumpKind) -> &'static str {
             "the data are ready for `floatgate image`; to check the ECC, dump the chip with its OOB (`nanddump --noecc --oob`), or name the OOB with --oob FILE"
         }
         Kind::Erased => "take a dump of a part that was written",
+        Kind::Empty => "name the dump of a chip",
         Kind::WithOob | Kind::Unknown => {
             "--part NAME takes a chip's sizes (`floatgate list parts` lists them); else give --page-size and --oob-size"
         }
@@ -109,7 +110,8 @@ impl GeometryArgs {
         let Some(kind) = files::kind_of(path)? else { return Ok(DumpPages::Known(self.open()?.0, None)) };
         let shape = match oob {
             None => kind.shape(),
-            Some(oob) => with_oob_apart(&kind, path, oob),
+            Some(_) if matches!(kind.kind, Kind::Erased | Kind::Empty) => None,
+            Some(oob) => Some(with_oob_apart(&kind, path, oob)?),
         };
         let Some((page, oob, pages_per_block)) = shape else { return Ok(DumpPages::Unknown(kind)) };
         let geometry = PageGeometry::new(page, oob, pages_per_block).map_err(|error| plain(&error))?;
@@ -133,14 +135,37 @@ impl GeometryArgs {
     }
 }
 
-/// Page sizes if the OOB is in another file: both files have the same number of pages.
-fn with_oob_apart(kind: &DumpKind, data: &Path, oob: &Path) -> Option<(u32, u32, Option<u32>)> {
-    let page = kind.page_bytes.filter(|_| kind.kind == Kind::DataOnly)?;
-    let [data, oob] = [data, oob].map(|path| std::fs::metadata(path).map_or(0, |found| found.len()));
-    let pages = data.div_ceil(u64::from(page));
-    let bytes = u32::try_from(oob.checked_div(pages)?).ok()?;
-    let is_whole = bytes > 0 && u64::from(bytes) * pages == oob;
-    is_whole.then(|| (page, bytes, kind.block_bytes.and_then(|block| block.checked_div(page))))
+/// Sizes of usual pages, the most likely first.
+const USUAL_PAGES: [u32; 6] = [2048, 4096, 8192, 512, 16_384, 1024];
+
+/// Page sizes if the OOB is in another file: both files have the same number of pages. The data tell the size of a page, or a usual one fits both
+/// lengths.
+fn with_oob_apart(kind: &DumpKind, data: &Path, oob: &Path) -> Result<(u32, u32, Option<u32>), Failure> {
+    let [data_bytes, oob_bytes] =
+        [data, oob].map(|path| std::fs::metadata(path).map_or(0, |found| found.len()));
+    let with_page = |page: u32| {
+        let pages = data_bytes.div_ceil(u64::from(page));
+        let bytes = u32::try_from(oob_bytes.checked_div(pages)?).ok()?;
+        (bytes > 0 && u64::from(bytes) * pages == oob_bytes).then_some((page, bytes))
+    };
+    let is_usual = |&(page, bytes): &(u32, u32)| (page / 32..=page / 4).contains(&bytes);
+    let told = kind.page_bytes.filter(|_| kind.kind == Kind::DataOnly);
+    let found = match told {
+        Some(page) => with_page(page),
+        None => USUAL_PAGES.into_iter().filter_map(with_page).find(is_usual),
+    };
+    let Some((page, bytes)) = found else {
+        let pages = told.map_or_else(String::new, |page| format!(" in pages of {page} bytes"));
+        return Err(Failure::new(
+            format!(
+                "{}: these {oob_bytes} bytes are not the OOB of as many pages as the {data_bytes} bytes of {} have{pages}",
+                oob.display(),
+                data.display()
+            ),
+            "both files have the same number of pages; --page-size and --oob-size state other sizes",
+        ));
+    };
+    Ok((page, bytes, kind.block_bytes.and_then(|block| block.checked_div(page))))
 }
 
 fn asked_for((strength, step_bytes): (u32, u32)) -> Option<Code> {

@@ -158,7 +158,8 @@ fn worn(c: &Candidate) -> String {
 pub(super) fn detected(detection: &Detection, kind: Option<Kind>) -> String {
     let pages = grouped_count(detection.sampled_pages, "page");
     let tried = match detection.tried {
-        0 => format!("the OOB of {pages} with data holds no ECC bytes"),
+        0 if detection.is_oob_blank => format!("the OOB of {pages} with data holds no ECC bytes"),
+        0 => format!("the OOB of {pages} with different data is nearly the same, so it shows no code"),
         tried => format!("{tried} codes and layouts tried on {pages} with data"),
     };
     if detection.found().is_none() {

@@ -43,6 +43,12 @@ fn a_dump_with_wrong_bits_becomes_the_image() {
         ["back", "dump.nand", "rootfs.oob", "rootfs.ubi"],
         "nothing else is left behind"
     );
+    // The lengths tell the sizes, and have to belong to each other.
+    let run = run_in(&folder, ["ecc", "check", "rootfs.ubi", "--oob", "rootfs.oob"]);
+    assert!(run.code == Some(0) && run.out.contains("pages of 2048 + 64 bytes"), "{} {}", run.out, run.err);
+    std::fs::write(folder.join("short.oob"), &read(&folder, "rootfs.oob")[1..]).unwrap();
+    let run = run_in(&folder, ["ecc", "check", "rootfs.ubi", "--oob", "short.oob"]);
+    assert!(run.err.contains("are not the OOB of as many pages"), "{} {}", run.out, run.err);
 }
 
 #[test]
@@ -354,6 +360,10 @@ fn links_are_followed_and_devices_are_not_replaced() {
     let full = ecc(&folder, &["decode", "dump.nand", "-o", "/dev/full"]);
     assert_refused("a full disk", &full);
     assert!(full.err.contains("/dev/full: cannot write at byte 0"), "{}", full.err);
+    for line in [&["ecc", "decode", "dump.nand"][..], &["ecc", "merge", "dump.nand", "dump.nand"]] {
+        let full = run_in(&folder, [line, &["-o", "/dev/full"]].concat());
+        assert!(full.err.contains("/dev/full: cannot write at byte"), "{}", full.err);
+    }
 }
 
 /// Nobody corrects what is in a bad block, and its bytes are in the output.

@@ -26,6 +26,9 @@ pub struct Detection {
     /// The parts of the dump that they protect.
     #[serde(skip)]
     pub regions: Regions,
+    /// The OOB of all pages in the sample is erased.
+    #[serde(skip)]
+    pub is_oob_blank: bool,
 }
 
 impl Detection {
@@ -124,7 +127,8 @@ impl Detector {
             candidates = self.nearest(sample);
         }
         let tried = if may_hold_ecc { self.codes.tried() as u64 } else { 0 };
-        Detection { sampled_pages, tried, candidates, transform, regions }
+        let is_oob_blank = sample.has_blank_oob();
+        Detection { sampled_pages, tried, candidates, transform, regions, is_oob_blank }
     }
 
     /// The codes of regions, each once.

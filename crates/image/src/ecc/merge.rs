@@ -22,6 +22,9 @@ const MAX_TRIED_BITS: usize = 8;
 /// Least bytes of a page, neither 00h nor FFh in both dumps, that tell whether dumps are of one chip.
 const LEAST_BYTES: u32 = 64;
 
+/// Bytes for each zero bit, at least, in a page that is otherwise erased: one bit in 256.
+const ERASED_BYTES_PER_ZERO: usize = 32;
+
 /// Share of the bits of such bytes, in percent, from which pages are alike. Two reads of one page with one wrong bit in 50 agree on 96 %,
 /// random pages on 50 %, and pages of text on about 70 %.
 const ALIKE_PERCENT: u64 = 85;
@@ -38,7 +41,8 @@ pub struct MergeReport {
     pub pages_that_differ: u64,
     /// Bits on which the dumps disagree.
     pub bits_that_differ: u64,
-    /// Bits for which as many dumps read 0 as 1: the first dump's are written, unless the ECC tells them.
+    /// Bits for which as many dumps read 0 as 1. In a page that is otherwise erased they are written as 1, elsewhere as the first dump has them, unless
+    /// the ECC tells them.
     pub undecided_bits: u64,
     /// Steps with data under a code.
     pub steps: MergedSteps,
@@ -72,7 +76,7 @@ pub struct MergedSteps {
 pub struct MergedDump {
     /// Number of whole pages.
     pub pages: u64,
-    /// Bits that differ from what was written.
+    /// Bits that differ from what was written, without those that nothing decides.
     pub wrong_bits: u64,
     /// Steps that it alone cannot correct.
     pub uncorrectable_alone: u64,
@@ -334,21 +338,29 @@ impl<'g> Merger<'g> {
 
     fn page(&mut self, scheme: Option<&Scheme>, number: u64, raws: &[Option<Vec<u8>>], out: &mut [u8]) {
         let there: Vec<&[u8]> = raws.iter().flatten().map(Vec::as_slice).collect();
-        let (differing, undecided) = vote(&there, out);
+        let Vote { differing, undecided, mut ties } = vote(&there, out);
         self.report.bits_that_differ += differing;
         self.report.undecided_bits += undecided;
         self.report.pages_that_differ += u64::from(differing > 0);
         if let Some(scheme) = scheme {
-            self.correct(scheme, number, raws, out);
+            self.correct(scheme, number, raws, (&mut *out, &mut ties));
         }
         for (raw, dump) in raws.iter().zip(&mut self.report.dumps) {
-            let wrong = raw.iter().flatten().zip(out.iter()).map(|(one, other)| (one ^ other).count_ones());
+            let bytes = raw.iter().flatten().zip(out.iter()).zip(&ties);
+            let wrong = bytes.map(|((one, other), tie)| ((one ^ other) & !tie).count_ones());
             dump.wrong_bits += u64::from(wrong.sum::<u32>());
         }
     }
 
     /// Corrects the vote of a page under a code. A page is erased in all of its steps or in none: the dumps in which it is the other way are left out.
-    fn correct(&mut self, scheme: &Scheme, number: u64, raws: &[Option<Vec<u8>>], out: &mut [u8]) {
+    /// Bits that the code decides are no ties.
+    fn correct(
+        &mut self,
+        scheme: &Scheme,
+        number: u64,
+        raws: &[Option<Vec<u8>>],
+        (out, ties): (&mut [u8], &mut Vec<u8>),
+    ) {
         let reads: Vec<Option<PageRead>> =
             raws.iter().map(|raw| Some(PageRead::new(scheme, number, raw.as_ref()?))).collect();
         for (read, dump) in reads.iter().zip(&mut self.report.dumps) {
@@ -368,7 +380,7 @@ impl<'g> Merger<'g> {
             .filter(|(_, read)| read.is_erased == is_erased)
             .collect();
         if kept.len() < all {
-            vote(&kept.iter().map(|(raw, _)| *raw).collect::<Vec<_>>(), out);
+            *ties = vote(&kept.iter().map(|(raw, _)| *raw).collect::<Vec<_>>(), out).ties;
         }
         let (mut messages, mut ecc) = (Vec::new(), Vec::new());
         if is_erased {
@@ -376,6 +388,7 @@ impl<'g> Merger<'g> {
             messages.fill(0xFF);
             ecc.fill(0xFF);
             scheme.map().put(out, &messages, &ecc);
+            decide(scheme, ties, &messages, &ecc);
             let (counts, steps) = (&mut self.report.steps, u64::from(scheme.steps()));
             counts.total += steps;
             let counted = if 2 * erased > all { &mut counts.by_vote } else { &mut counts.by_one_dump };
@@ -383,14 +396,20 @@ impl<'g> Merger<'g> {
             return;
         }
         scheme.randomize(number, out);
+        let (mut told, mut told_ecc) = (Vec::new(), Vec::new());
         for (at, voted) in steps(scheme, out).into_iter().enumerate() {
             let own =
                 kept.iter().filter_map(|(_, read)| Some((read.steps.get(at)?, read.right.get(at)?.as_ref())));
+            let failed = self.report.steps.uncorrectable;
             let step = self.step(scheme, (number, at), voted, &own.collect::<Vec<_>>());
+            let fill = if self.report.steps.uncorrectable == failed { 0xFF } else { 0 };
+            told.resize(told.len() + step.0.len(), fill);
+            told_ecc.resize(told_ecc.len() + step.1.len(), fill);
             messages.extend(step.0);
             ecc.extend(step.1);
         }
         scheme.map().put(out, &messages, &ecc);
+        decide(scheme, ties, &told, &told_ecc);
         scheme.randomize(number, out);
     }
 
@@ -445,30 +464,53 @@ impl<'g> Merger<'g> {
     }
 }
 
-/// Writes the majority of each bit, the first dump's where there is none; the number of bits on which the dumps disagree, and of those without
-/// a majority.
-fn vote(raws: &[&[u8]], out: &mut [u8]) -> (u64, u64) {
-    let Some((first, others)) = raws.split_first() else { return (0, 0) };
+/// A vote on the bits of a page.
+struct Vote {
+    /// Bits on which the dumps disagree, and those of them without a majority.
+    differing: u64,
+    undecided: u64,
+    /// Bits that nothing decides, as a mask of the page.
+    ties: Vec<u8>,
+}
+
+/// Writes the majority of each bit. Where there is none, the bit is 1 in a page that is otherwise erased: programming clears bits, and a wrong bit of
+/// an erased page reads 0. Elsewhere the first dump's is written.
+fn vote(raws: &[&[u8]], out: &mut [u8]) -> Vote {
+    let mut vote = Vote { differing: 0, undecided: 0, ties: vec![0; out.len()] };
+    let Some((first, others)) = raws.split_first() else { return vote };
     out.copy_from_slice(first);
     if others.iter().all(|other| other == first) {
-        return (0, 0);
+        return vote;
     }
-    let (mut differing, mut undecided) = (0, 0);
-    for (at, out) in out.iter_mut().enumerate() {
+    for (at, (out, tie)) in out.iter_mut().zip(&mut vote.ties).enumerate() {
         let differs = others.iter().fold(0, |bits, other| bits | other[at] ^ first[at]);
         if differs == 0 {
             continue;
         }
         for bit in (0..8).filter(|bit| differs >> bit & 1 == 1) {
             let ones = raws.iter().filter(|raw| raw[at] >> bit & 1 == 1).count();
-            differing += 1;
-            undecided += u64::from(2 * ones == raws.len());
-            if 2 * ones != raws.len() {
+            vote.differing += 1;
+            if 2 * ones == raws.len() {
+                vote.undecided += 1;
+                *tie |= 1 << bit;
+            } else {
                 *out = *out & !(1 << bit) | u8::from(2 * ones > raws.len()) << bit;
             }
         }
     }
-    (differing, undecided)
+    let zeros: u32 = out.iter().zip(&vote.ties).map(|(byte, tie)| (byte | tie).count_zeros()).sum();
+    if vote.undecided > 0 && zeros as usize * ERASED_BYTES_PER_ZERO <= out.len() {
+        out.iter_mut().zip(&vote.ties).for_each(|(byte, tie)| *byte |= tie);
+        vote.ties.fill(0);
+    }
+    vote
+}
+
+/// Removes ties that a code has decided: those are FFh in the messages and the ECC bytes.
+fn decide(scheme: &Scheme, ties: &mut [u8], messages: &[u8], ecc: &[u8]) {
+    let mut decided = vec![0; ties.len()];
+    scheme.map().put(&mut decided, messages, ecc);
+    ties.iter_mut().zip(decided).for_each(|(tie, decided)| *tie &= !decided);
 }
 
 /// The steps of a raw page that is not randomized.

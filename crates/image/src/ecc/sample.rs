@@ -3,6 +3,7 @@
 use super::keystream::Keystream;
 use super::stream::{Chunk, Dump, Grouping, Pages, all_ff};
 use super::{EccError, PageGeometry, Transform};
+use std::collections::HashMap;
 
 /// Most pages that a code is tried on.
 const TRIED: usize = 64;
@@ -18,6 +19,12 @@ const PIECE: usize = 256;
 
 /// Most zero bits of an erased piece.
 const ERASED_BITFLIPS: u32 = 16;
+
+/// Most wrong bits of a piece of another repeated byte.
+const FILLED_BITFLIPS: u32 = 8;
+
+/// Bytes of a page for each wrong bit by which pages with the same data differ at most.
+const BYTES_PER_BITFLIP: usize = 32;
 
 /// Pages with data, from everywhere in a dump.
 pub struct Sample {
@@ -50,8 +57,8 @@ pub(super) struct Page {
     pub(super) raw: Vec<u8>,
     /// Bytes of the data.
     page_bytes: usize,
-    /// Pieces of the data that are not one repeated byte.
-    pieces: usize,
+    /// Pieces of the data that are not one repeated byte with a few wrong bits, and those that are not one repeated byte.
+    pieces: (usize, usize),
 }
 
 /// Picks pages with data from all parts of a dump, which is read once.
@@ -87,7 +94,10 @@ pub fn sample(
         0 => Err(pages.too_short()),
         _ if is_erased => Err(EccError::AllErased),
         _ if sample.groups.iter().all(|group| group.pages.is_empty()) => Err(EccError::TooLittle),
-        _ => Ok(sample),
+        _ => {
+            sample.leave_copies();
+            Ok(sample)
+        }
     }
 }
 
@@ -99,14 +109,18 @@ impl Sample {
         }
         let Some(group) = self.groups.last_mut() else { return };
         group.is_marked |= is_marked;
-        let pieces =
-            data.chunks(PIECE).filter(|piece| !is_constant(piece) && !is_nearly_erased(piece)).count();
+        let (mut varied, mut uneven) = (0, 0);
+        for piece in data.chunks(PIECE).filter(|piece| !is_constant(piece) && !is_nearly_erased(piece)) {
+            uneven += 1;
+            varied += usize::from(!is_nearly_filled(piece));
+        }
         // Randomized pages have no constant pieces.
-        if pieces * PIECE == data.len() {
+        if uneven * PIECE == data.len() {
             self.keystream.add(number, data);
         }
-        let least = group.pages.iter().map(|page| page.pieces).min().unwrap_or(0);
-        if pieces == 0 || group.pages.len() >= self.kept && pieces <= least {
+        let pieces = (varied, uneven);
+        let least = group.pages.iter().map(|page| page.pieces).min().unwrap_or_default();
+        if uneven == 0 || group.pages.len() >= self.kept && pieces <= least {
             return;
         }
         group.pages.push(Page { number, raw: [data, oob].concat(), page_bytes: data.len(), pieces });
@@ -115,6 +129,23 @@ impl Sample {
         if self.bytes > SAMPLE_BYTES {
             self.shrink();
         }
+    }
+
+    /// Leaves out the pages that differ from an earlier one with the same OOB by a few wrong bits: each of them looks different, and has the ECC bytes of
+    /// the same data.
+    fn leave_copies(&mut self) {
+        let are_kept: Vec<bool> = {
+            let mut firsts: HashMap<&[u8], &[u8]> = HashMap::new();
+            let pages = self.groups.iter().flat_map(|group| &group.pages);
+            let are_kept = pages.map(|page| {
+                let (oob, data) = (page.oob(), page.data());
+                let first: &[u8] = firsts.entry(oob).or_insert(data);
+                first == data || !is_worn_copy(first, data)
+            });
+            are_kept.collect()
+        };
+        let mut are_kept = are_kept.into_iter();
+        self.groups.iter_mut().for_each(|group| group.pages.retain(|_| are_kept.next().unwrap_or(true)));
     }
 
     /// Keeps fewer pages of each group, or makes larger groups of them.
@@ -152,6 +183,11 @@ impl Sample {
         Self { groups, keystream: self.keystream.clone(), ..*self }
     }
 
+    /// True where the OOB of all pages is erased.
+    pub(super) fn has_blank_oob(&self) -> bool {
+        self.groups.iter().flat_map(|group| &group.pages).all(|page| all_ff(page.oob()))
+    }
+
     /// Pages from all parts of some groups, as many as a code is tried on.
     pub(super) fn spread(&self, groups: impl Iterator<Item = usize>) -> Vec<&Page> {
         let groups = groups.filter_map(|at| self.groups.get(at));
@@ -183,11 +219,29 @@ impl Group {
 
 /// True of erased flash with a few wrong bits.
 fn is_nearly_erased(piece: &[u8]) -> bool {
-    let mut zeros = 0;
+    is_nearly(piece, 0xFF, ERASED_BITFLIPS)
+}
+
+/// True of one repeated byte with a few wrong bits.
+fn is_nearly_filled(piece: &[u8]) -> bool {
+    // Two of three bytes are right.
+    let [one, two, three, ..] = piece else { return false };
+    is_nearly(piece, if one == three { *one } else { *two }, FILLED_BITFLIPS)
+}
+
+/// True of pages with the same data that differ by a few wrong bits.
+fn is_worn_copy(one: &[u8], other: &[u8]) -> bool {
+    let wrong: u32 = one.iter().zip(other).map(|(one, other)| (one ^ other).count_ones()).sum();
+    wrong as usize * BYTES_PER_BITFLIP <= one.len()
+}
+
+/// True when at most some bits differ from a repeated byte.
+fn is_nearly(piece: &[u8], fill: u8, most: u32) -> bool {
+    let mut wrong = 0;
     // In parts, so that data are left after the first.
     piece.chunks(32).all(|part| {
-        zeros += part.iter().map(|byte| byte.count_zeros()).sum::<u32>();
-        zeros <= ERASED_BITFLIPS
+        wrong += part.iter().map(|byte| (byte ^ fill).count_ones()).sum::<u32>();
+        wrong <= most
     })
 }
 

@@ -12,7 +12,7 @@ use super::target::{ExtractError, ExtractLimits, Extracted, Extracting as _};
 use super::{DirectoryTarget, Extractions};
 use crate::format::tree::TreeFiles;
 use crate::image::Image;
-use crate::map::{Checksum, FlashMap, Kind, Part};
+use crate::map::{Checksum, FlashMap, Kind, Part, Value};
 use crate::report::Loss;
 use crate::selection::Selection;
 
@@ -119,7 +119,10 @@ fn damage(part: &Part) -> String {
     match part.checksum {
         Checksum::Truncated if part.len == 0 => "none of its bytes are in the dump".to_owned(),
         Checksum::Truncated => "CUT OFF: its end is missing in the dump".to_owned(),
-        _ => "BAD: a checksum is wrong".to_owned(),
+        _ => match part.facts.0.iter().find(|(name, _)| *name == "damage") {
+            Some((_, Value::Text(damage))) => format!("BAD: {damage}"),
+            _ => "BAD: a checksum is wrong".to_owned(),
+        },
     }
 }
 

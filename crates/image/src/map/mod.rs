@@ -36,6 +36,7 @@ pub(crate) use readable::{Readable, readable, readable_at, readable_beside, rema
 
 use crate::ImageError;
 use crate::format::info::OneImage;
+use crate::format::ubi::info::UNMOUNTABLE;
 use crate::image::Image;
 use crate::info::{OneVolume, selected_info};
 use crate::oob::Corrected;
@@ -175,30 +176,61 @@ fn described(one: &OneImage) -> ProbeMatch {
                 .number("pebs", ubi.pebs)
                 .number("free_pebs", ubi.free_pebs);
             found.inner = ubi.volumes.iter().map(volume).collect();
-            let is_damaged = ubi.corrupted_pebs > 0 || ubi.volumes.iter().any(|volume| volume.damaged);
-            (found, is_damaged)
+            let corrupted = (ubi.corrupted_pebs > 0)
+                .then(|| format!("{} corrupted", count(ubi.corrupted_pebs.into(), "PEB")));
+            let volumes = ubi.volumes.iter();
+            let mut damaged =
+                volumes.filter_map(|one| Some(format!("volume {}: {}", one.name, damage_of(one)?)));
+            (found, corrupted.or_else(|| damaged.next()))
         }
         (_, Some(ubifs), _) => {
             let found = ProbeMatch::new(Kind::Ubifs, one.len)
                 .number("leb_bytes", ubifs.leb_bytes)
                 .number("lebs", ubifs.lebs)
                 .text("compression", ubifs.compression);
-            (found, false)
+            (found, ubifs.damage.clone())
         }
         (.., Some(jffs2)) => {
             let found = ProbeMatch::new(Kind::Jffs2, one.len)
                 .number("erase_bytes", jffs2.shape.erase_bytes)
                 .number("files", jffs2.files)
                 .text("byte_order", if jffs2.shape.big_endian { "big endian" } else { "little endian" });
-            (found, false)
+            let more = jffs2.damage.len().saturating_sub(1);
+            let more = if more == 0 { String::new() } else { format!(", and {more} more") };
+            (found, jffs2.damage.first().map(|first| format!("{first}{more}")))
         }
-        _ => (ProbeMatch::new(if one.bare { Kind::Ubifs } else { Kind::Ubi }, one.len), true),
+        _ => {
+            let unknown = ProbeMatch::new(if one.bare { Kind::Ubifs } else { Kind::Ubi }, one.len);
+            (unknown.sum_is(false), None)
+        }
     };
-    found = found.sum_is(!damage && one.damage.is_none());
-    if let Some(why) = one.damage.as_ref().or(one.cut.as_ref()) {
-        found = found.text("damage", why);
+    let damage = one.damage.clone().or(damage);
+    let there = one.ubifs.as_ref().and_then(|ubifs| Some((ubifs.lebs_there?, ubifs.lebs)));
+    let there = there.map(|(there, lebs)| format!("{there} of {} there", count(lebs.into(), "LEB")));
+    if let Some(cut) = one.cut.clone().or(there) {
+        found.checksum = Checksum::Truncated;
+        return found.text("damage", cut);
     }
-    found
+    found = found.sum_is(damage.is_none());
+    found.text("damage", damage.unwrap_or_default())
+}
+
+/// Damage of a volume of a UBI device.
+fn damage_of(volume: &OneVolume) -> Option<String> {
+    if volume.damaged {
+        return Some("LEBs are missing, or have a wrong CRC".to_owned());
+    }
+    match (&volume.ubifs, &volume.starts_with) {
+        (Some(ubifs), _) => {
+            let missing = ubifs.lebs_missing.filter(|missing| *missing > 0);
+            let missing = missing.map(|missing| format!("{} missing", count(missing.into(), "LEB")));
+            ubifs.damage.clone().or(missing)
+        }
+        (None, Some(content)) if content.starts_with(UNMOUNTABLE) => {
+            Some("its UBIFS cannot be mounted".to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// A volume of a UBI device as a part.
@@ -218,7 +250,7 @@ fn volume(volume: &OneVolume) -> Inner {
         len: volume.used_bytes.unwrap_or(u64::from(volume.lebs) * u64::from(volume.leb_bytes)),
         kind: Kind::UbiVolume,
         name: Some(volume.name.clone()),
-        checksum: if volume.damaged { Checksum::Bad } else { Checksum::None },
+        checksum: if damage_of(volume).is_some() { Checksum::Bad } else { Checksum::None },
         facts,
     }
 }

@@ -197,6 +197,26 @@ fn a_cut_device_tree_is_cut_off() {
 }
 
 #[test]
+fn a_cut_or_damaged_flash_filesystem_is_not_good() {
+    let geometry = super::Geometry::nand_2048(60);
+    let (ubi, bare) = (super::usual(&geometry), super::bare(400));
+    let cut = 10 * geometry.erase_bytes as usize + 5000;
+    let bare_end = bare.len() - 20_000;
+    for (kind, bytes, end) in [(Kind::Ubi, ubi, cut), (Kind::Ubifs, bare, bare_end)] {
+        let whole = map_of(&bytes);
+        assert_eq!((whole.parts[0].kind, whole.damaged()), (kind, 0), "{whole:#?}");
+        let cut = map_of(&bytes[..end]);
+        assert_eq!((cut.parts[0].kind, cut.parts[0].checksum), (kind, Checksum::Truncated), "{cut:#?}");
+    }
+    let geometry = super::jffs2::nor(8, 65_536);
+    let mut bytes = super::jffs2::made(&geometry, floatgate_media::jffs2::Endian::Little, false, 3, 100_000);
+    assert_eq!(map_of(&bytes).damaged(), 0);
+    bytes[20_000] ^= 1;
+    let map = map_of(&bytes);
+    assert_eq!((map.parts[0].kind, map.parts[0].checksum), (Kind::Jffs2, Checksum::Bad), "{map:#?}");
+}
+
+#[test]
 fn a_damaged_part_is_a_problem_of_the_extraction() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dump");

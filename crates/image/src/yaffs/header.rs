@@ -164,12 +164,11 @@ impl Header {
     }
 }
 
-/// True if the fields can be those of a header: type, parent, an unused checksum, a name, a mode.
+/// True if the fields can be those of a header: type, parent, an unused checksum, a name of any bytes, a mode.
 pub(super) fn is_header(head: &[u8], order: Order) -> bool {
     let Some(kind) = ObjectKind::of(order.u32(head, 0)) else { return false };
     let name = head.get(NAME..NAME + NAME_BYTES).unwrap_or_default();
     let len = memchr::memchr(0, name).unwrap_or(0);
-    let is_printable = name.iter().take(len).all(|byte| !byte.is_ascii_control());
     let file_type = order.u32(head, MODE) >> 12;
     let is_mode = match kind {
         ObjectKind::File => file_type == 8,
@@ -181,7 +180,6 @@ pub(super) fn is_header(head: &[u8], order: Order) -> bool {
     is_mode
         && (1..=super::OBJECT_MAX).contains(&order.u32(head, PARENT))
         && head.get(SUM..NAME) == Some(&[0xFF, 0xFF])
-        && is_printable
         && (len > 0 || kind == ObjectKind::Directory)
 }
 

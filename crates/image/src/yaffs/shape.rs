@@ -31,6 +31,9 @@ const SAMPLE: u64 = 32;
 /// Smallest share of written chunks with good tags in the sample, in quarters.
 const GOOD_OF_FOUR: u64 = 3;
 
+/// Size of the smallest page, bytes.
+const STEP: u32 = 512;
+
 /// Size of the longest tags with their ECC, bytes.
 const LONGEST: usize = 28;
 
@@ -161,6 +164,9 @@ impl Shape {
         let mut first = vec![0; usize::try_from(stride).ok()?];
         read(at, &mut first)?;
         let order = order_of(&first)?;
+        if holds_other_header(read, at, (page, oob)) {
+            return None;
+        }
         let spares = [Spare::Inband].into_iter();
         let last = (oob as usize).checked_sub(TAGS);
         let runs = last.into_iter().flat_map(|last| (0..=last).map(Spare::At));
@@ -205,6 +211,15 @@ impl Shape {
             && tags.parent().is_none_or(|own| own == parent)
             && (verdict == Verdict::Good) == self.has_ecc
     }
+}
+
+/// True if the header of another object begins in the page of a header, or in its OOB: pages are smaller then, or the dump has no OOB.
+fn holds_other_header(read: &Reader<'_>, at: u64, (page, oob): (u32, u32)) -> bool {
+    let end = if oob > 0 { page + 1 } else { page };
+    let mut head = [0; STEP as usize];
+    (STEP..end)
+        .step_by(STEP as usize)
+        .any(|place| read(at + u64::from(place), &mut head).is_some() && begins(&head))
 }
 
 /// Copies as many bytes as fit.

@@ -160,6 +160,21 @@ fn what_follows_missing_bytes_is_read_and_repaired() {
     assert!(told * 10 > all_cuts * 8, "{told} of {all_cuts}");
 }
 
+/// Without clean markers the other nodes show the eraseblocks.
+#[test]
+fn wrong_bits_in_two_headers_shift_nothing() {
+    let whole = without_markers(made(Endian::Little, false), Endian::Little);
+    let mut bytes = whole.clone();
+    let nodes = nodes(&whole, Endian::Little);
+    for number in [nodes.len() / 5, nodes.len() * 2 / 3] {
+        bytes[nodes[number].0 + 6] ^= 4;
+    }
+    assert_eq!(erase_bytes(&bytes), ERASE as u32);
+    assert_eq!(open(&bytes).unwrap().found[0].len, open(&whole).unwrap().found[0].len);
+    let report = checked(&bytes);
+    assert!(report.findings.iter().all(|finding| !finding.what.contains(", beside")), "{report:?}");
+}
+
 /// Nothing is written to it where it is.
 #[test]
 fn what_is_shifted_is_not_changed() {

@@ -309,6 +309,9 @@ fn a_yaffs2_without_oob_says_what_is_missing() {
     let image = Image::open(&write(folder.path(), &data), Access::Read).unwrap();
     let text = floatgate_image::info::info(&image).unwrap().to_string();
     assert!(text.contains("missing: the dump has no OOB"), "{text}");
+    let map = map(&image).unwrap();
+    let mut found = map.parts.iter().filter(|part| part.kind == Kind::Yaffs);
+    assert!(found.all(|part| part.facts.0.iter().any(|(name, _)| *name == "page_stride")), "{map:?}");
     let error = image
         .mount(&Selection::default(), false, floatgate_stack::ubifs::Behaviour::default())
         .err()

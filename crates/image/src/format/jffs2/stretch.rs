@@ -360,7 +360,10 @@ impl Stretch {
             Some(bytes) => Eraseblocks { bytes, into_first: self.start % bytes, is_guess: false },
             None => self.eraseblocks(),
         };
-        if !self.may_be_shifted(&told) {
+        // Nodes whose headers have wrong bits leave gaps, and shift nothing where all others fit the size.
+        let is_unshifted =
+            || !told.is_guess && self.layout_of(told.bytes).is_some_and(|layout| !layout.is_shifted());
+        if !self.may_be_shifted(&told) || is_unshifted() {
             return (told, Vec::new());
         }
         let found = match known.or(self.stated) {

@@ -90,6 +90,9 @@ pub struct OneVolume {
     pub starts_with: Option<String>,
 }
 
+/// Begin of the text about a UBIFS that cannot be mounted.
+pub(crate) const UNMOUNTABLE: &str = "a node of UBIFS, but it cannot be mounted";
+
 /// Text about the damage of a device.
 pub(crate) fn damage(ubi: &FileUbi) -> Option<String> {
     let all = ubi.damage();
@@ -199,7 +202,7 @@ fn first_bytes(volume: &mut dyn Volume) -> Option<String> {
     }
     if bytes.starts_with(&NODE_MAGIC) {
         let why = probe(volume).err().map(|error| error.to_string()).unwrap_or_default();
-        return Some(format!("a node of UBIFS, but it cannot be mounted: {why}"));
+        return Some(format!("{UNMOUNTABLE}: {why}"));
     }
     Some(format_of(&bytes).map_or_else(|| show_name(&bytes[..16]), |format| format.name().to_owned()))
 }
