@@ -26,6 +26,7 @@
 //! - `power`: energy of operations and time, a supply that is limited, sleep. `limits`: how long requests may take.
 //! - [`CardRegisters`]: CID, CSD, SCR, SSR and EXT_CSD with the values of the specification; their layout is in `floatgate_media::sd`.
 //! - [`mod@protocol`]: commands and states of the SD bus and of an eMMC, from power-on to transfers.
+//! - [`mod@sdio`]: registers and tuples of SDIO functions beside the memory, as a host's driver reads them.
 //! - [`spi`]: the card at its pins in SPI mode, byte by byte, for drivers that are not ours.
 //! - [`mod@reference`]: a card and a plain array beside it, for tests and for `floatgate powercut`.
 //! - [`Fake`] wraps any block device and claims to be larger; what `evil` firmware changes on the way out is its part, too.
@@ -73,6 +74,7 @@ mod power;
 pub mod protocol;
 pub mod reference;
 mod registers;
+pub mod sdio;
 mod spare;
 mod spec;
 pub mod spi;
@@ -84,6 +86,7 @@ pub use limits::RequestLimits;
 pub use power::{CardEnergy, Overload, PowerSpec};
 pub use registers::{CardHealth, CardRegisters};
 pub use spec::{
-    BadSpec, CardSpec, ClassSpec, Collector, EnhancedSpec, EvilSpec, FakeKind, FakeSpec, FatKind, FatSpec,
-    HostSpec, IdentitySpec, IoFunctionSpec, LossSpec, Mapping, MmcSpec, SlcSpec, TimingSpec, WearSpec,
+    BadSpec, CardSpec, ClassSpec, Collector, ControllerSpec, EnhancedSpec, EvilSpec, FakeKind, FakeSpec,
+    FatKind, FatSpec, HostSpec, IdentitySpec, IoFunctionSpec, LossSpec, Mapping, MmcSpec, SlcSpec,
+    TimingSpec, WearSpec,
 };
