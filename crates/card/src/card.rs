@@ -168,8 +168,8 @@ impl Card {
             )),
             is_write_through: spec.write_through,
             ignores_flush: spec.loss.ignores_flush,
-            read_command: spec.timing.read_command_us,
-            write_command: spec.timing.write_command_us,
+            read_command: spec.read_command(),
+            write_command: spec.write_command(),
             au_switch: spec.timing.au_switch_us,
             overlaps_reads: spec.buffer_bytes >= 2 * spec.page_bytes,
             idle_after: spec.idle_after_us,
@@ -229,8 +229,8 @@ impl Card {
         let blocks = &self.ftl.nand.blocks;
         let (main, enhanced) = blocks.split_at(self.enhanced.0.min(blocks.len()));
         let used = |blocks: &[Block], cycles: u32| {
-            let erases: u64 = blocks.iter().map(|block| u64::from(block.erases)).sum();
-            erases as f64 / blocks.len().max(1) as f64 / f64::from(cycles.max(1))
+            let damage: f64 = blocks.iter().map(|block| self.ftl.nand.damage(block.erases)).sum();
+            damage / blocks.len().max(1) as f64 / f64::from(cycles.max(1))
         };
         let failed = self.failed_blocks().saturating_sub(self.factory_bad as usize);
         CardHealth {

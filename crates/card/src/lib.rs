@@ -32,6 +32,7 @@
 //! - `power`: energy, limited supply, and sleep. `limits`: time limits of requests in the specifications.
 //! - [`CardRegisters`]: CID, CSD, SCR, SSR and EXT_CSD with the values of the specification; their layout is in `floatgate_media::sd`.
 //! - [`mod@protocol`]: commands and states of the SD bus and of an eMMC, from power-on to transfers.
+//! - [`mod@sdio`]: registers and tuples of SDIO functions beside the memory, as a host's driver reads them.
 //! - [`spi`]: the card at its pins in SPI mode, byte by byte, for external drivers.
 //! - [`mod@reference`]: a card with a plain array as reference model, for tests and for `floatgate powercut`.
 //! - [`Fake`] wraps a block device and reports a larger size. It also alters data as `evil` firmware does.
@@ -80,6 +81,7 @@ mod power;
 pub mod protocol;
 pub mod reference;
 mod registers;
+pub mod sdio;
 mod spare;
 mod spec;
 pub mod spi;
@@ -91,6 +93,7 @@ pub use limits::RequestLimits;
 pub use power::{CardEnergy, Overload, PowerSpec};
 pub use registers::{CardHealth, CardRegisters};
 pub use spec::{
-    BadSpec, CardSpec, ClassSpec, Collector, EnhancedSpec, EvilSpec, FakeKind, FakeSpec, FatKind, FatSpec,
-    HostSpec, IdentitySpec, IoFunctionSpec, LossSpec, Mapping, MmcSpec, SlcSpec, TimingSpec, WearSpec,
+    BadSpec, CardSpec, ClassSpec, Collector, ControllerSpec, EnhancedSpec, EvilSpec, FakeKind, FakeSpec,
+    FatKind, FatSpec, HostSpec, IdentitySpec, IoFunctionSpec, LossSpec, Mapping, MmcSpec, SlcSpec,
+    TimingSpec, WearSpec,
 };

@@ -162,6 +162,11 @@ pub(crate) struct Nand {
     timing: TimingSpec,
     slc: SlcSpec,
     transfer: Nanos,
+    /// ECC engine of the controller, and its time for a page.
+    engine: Timeline,
+    decode: Nanos,
+    /// Pages of the firmware that are read at power-on.
+    firmware_pages: u64,
     /// Number of ECC steps per page.
     ecc_steps: f64,
     wear: WearSpec,
@@ -218,6 +223,9 @@ impl Nand {
             timing: spec.timing,
             slc: spec.slc,
             transfer: Nanos::from_ns(spec.page_bytes * spec.timing.transfer_ns_per_kib.as_ns() / 1024),
+            engine: Timeline::default(),
+            decode: spec.page_decode(),
+            firmware_pages: spec.firmware_pages(),
             ecc_steps: spec.page_bytes as f64 / f64::from(spec.wear.ecc_step_bytes),
             wear: spec.wear,
             errors: spec.errors(),
@@ -458,7 +466,38 @@ impl Nand {
         let (_, end) = self.channel.reserve(ready, transfer);
         // The register is free for the next page when its data has been transferred.
         self.dies[die].hold_until(end);
-        end
+        self.decoded(end, transfer, times)
+    }
+
+    /// Time at which the ECC engine has decoded what was transferred until `end`, once for each time that it was read. What stays in the
+    /// chip does not pass the engine.
+    #[inline]
+    fn decoded(&mut self, end: Instant, transfer: Nanos, times: u64) -> Instant {
+        if self.decode == Nanos::ZERO || transfer == Nanos::ZERO {
+            return end;
+        }
+        let parts = (transfer.as_ns() * u64::from(self.planes)).div_ceil(self.transfer.as_ns().max(1));
+        let time = Nanos::from_ns(self.decode.as_ns() * parts / u64::from(self.planes));
+        self.engine.reserve(end, time * times).1
+    }
+
+    /// Reads the part of the firmware that is not in the ROM. Returns the time at which the processor has it.
+    pub(crate) fn load_firmware(&mut self, at: Instant) -> Instant {
+        let pages = self.pages_per_block().max(1);
+        let blocks: Vec<u32> = (0..self.blocks.len() as u32)
+            .filter(|block| self.blocks[*block as usize].state == State::Firmware)
+            .collect();
+        let all = blocks.iter().flat_map(|block| {
+            let first = self.page_of(self.first_slot(*block));
+            first..first + pages
+        });
+        let wanted: Vec<u32> = all.take(usize::try_from(self.firmware_pages).unwrap_or(usize::MAX)).collect();
+        wanted.into_iter().fold(at, |end, page| end.max(self.read_page(at, page)))
+    }
+
+    /// Damage of a block with this number of erases, in cycles.
+    pub(crate) fn damage(&self, erases: u32) -> f64 {
+        self.wear.damage(erases.into())
     }
 
     /// True if the page just read is uncorrectable.
@@ -614,8 +653,10 @@ impl Nand {
         }
         self.powered()?;
         let (mut first, mut last) = (NEVER, at);
+        let is_annealed = self.wear.is_annealed_after(self.blocks[block as usize].erases + 1);
+        let heated = if is_annealed { self.wear.anneal_us } else { Nanos::ZERO };
         for die in &mut self.dies {
-            let (start, end) = die.reserve(at, self.timing.t_bers_us);
+            let (start, end) = die.reserve(at, self.timing.t_bers_us + heated);
             (first, last) = (first.min(start), last.max(end));
         }
         let end = self.draw(Draw::Erase, 1, (first, last));
@@ -627,8 +668,9 @@ impl Nand {
         self.wipe(block);
         self.age(block);
         counted?;
+        let damage = self.damage(self.blocks[block as usize].erases);
         let block = &mut self.blocks[block as usize];
-        let is_good = block.erases < block.life;
+        let is_good = damage < f64::from(block.life);
         if !is_good {
             block.state = State::Bad;
         }
@@ -678,7 +720,7 @@ impl Nand {
     /// Probability that a page is uncorrectable after this number of erases, for a block with `rated` cycles; and number of read
     /// retries that its pages need.
     fn failure(&self, erases: u32, rated: u32) -> (f64, u8) {
-        let cycles = f64::from(erases) * (f64::from(self.wear.endurance_cycles) / f64::from(rated));
+        let cycles = self.damage(erases) * (f64::from(self.wear.endurance_cycles) / f64::from(rated));
         let rber = self.errors.rber(&Conditions { cycles, ..Conditions::NEW }).total();
         let bits = self.wear.ecc_step_bytes * 8;
         let step = tail::beyond(self.wear.ecc_strength, bits, rber);
@@ -782,7 +824,7 @@ impl Nand {
         (self.is_lost, self.cut_in, self.removal) = (false, cut_in, NEVER);
         // No operation is running.
         self.supply.restart();
-        for timeline in self.dies.iter_mut().chain([&mut self.channel]) {
+        for timeline in self.dies.iter_mut().chain([&mut self.channel, &mut self.engine]) {
             timeline.release_at(at);
         }
         for block in 0..self.blocks.len() as u32 {

@@ -3,14 +3,15 @@
 //! - [`Protocol`] takes a command with its argument, checks that the state allows it, and answers as the card does.
 //! - [`Protocol::bring_up`] is a host that goes from power-on to the fastest mode, with each command, answer and state.
 //!
-//! SD: identification, voltage switch, selection, CMD6, tuning, transfers with CMD12 or CMD23 (SD Physical Layer Simplified Specification, chapters 4.2
-//! to 4.8). eMMC: identification, EXT_CSD, CMD6 as a write to EXT_CSD (JESD84-B51, chapters 6.4 to 6.6). Bits of commands and CRC are not
-//! part of it; `spi` has them for SPI mode.
+//! SD: identification, voltage switch, selection, CMD6, tuning, transfers with CMD12 or CMD23 (SD Physical Layer Simplified Specification,
+//! chapters 4.2 to 4.8). A card with SDIO functions has CMD5, CMD52 and CMD53, too (`sdio`). eMMC: identification, EXT_CSD, CMD6 as a
+//! write to EXT_CSD (JESD84-B51, chapters 6.4 to 6.6). Bits of commands and CRC are not part of it; `spi` has them for SPI mode.
 
 use crate::bus::BusMode;
 use crate::card::{Card, CardOptions};
 use crate::fake::Fake;
 use crate::registers::{CardRegisters, SDSC_BYTES_MAX};
+use crate::sdio::{Direct, Extended, IoBus, IoCard, IoView, flag};
 use crate::spec::{BadSpec, CardSpec};
 use floatgate_media::sd::CardType;
 use floatgate_mtd::{BlockDevice, BlockError, Instant, SECTOR_BYTES};
@@ -68,6 +69,12 @@ pub enum Answer {
     Voltage(u32),
     /// Card status, and a block with a register: SCR, SSR, EXT_CSD, status of CMD6, tuning block.
     Block(u32, Vec<u8>),
+    /// Operating conditions and number of SDIO functions (R4).
+    IoConditions(u32),
+    /// Flags and data of CMD52 or CMD53 (R5).
+    Io(u8, u8),
+    /// Flags of CMD53 (R5), and the bytes that it reads.
+    IoBlock(u8, Vec<u8>),
 }
 
 impl Answer {
@@ -83,6 +90,12 @@ impl Answer {
             Self::Address(bits) => format!("R6 {bits:#010x}"),
             Self::Voltage(bits) => format!("R7 {bits:#010x}"),
             Self::Block(status, bytes) => format!("R1 {status:#010x}, and {} bytes", bytes.len()),
+            Self::IoConditions(ocr) => format!("R4 {ocr:#010x}"),
+            Self::Io(flags, data) => format!("R5 {:#06x}", u16::from(*flags) << 8 | u16::from(*data)),
+            Self::IoBlock(flags, bytes) => {
+                let digits: String = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+                format!("R5 {:#06x}, and {} bytes: {digits}", u16::from(*flags) << 8, bytes.len())
+            }
         }
     }
 }
@@ -149,6 +162,9 @@ pub struct Protocol {
     announced: Option<u32>,
     /// Next sector of a transfer, and the blocks that are left where the number is known.
     transfer: Option<(u64, Option<u32>)>,
+    /// SDIO functions beside the memory, and a write by CMD53 that awaits its data.
+    io: Option<IoCard>,
+    io_write: Option<Extended>,
 }
 
 impl Protocol {
@@ -185,6 +201,8 @@ impl Protocol {
             errors: 0,
             announced: None,
             transfer: None,
+            io: CardRegisters::of(spec).io_function.map(IoCard::new),
+            io_write: None,
         }
     }
 
@@ -241,6 +259,9 @@ impl Protocol {
         use BusState::{Identification, Idle, Ready, ReceiveData, SendingData, Standby, Transfer};
         let is_application = std::mem::take(&mut self.is_application) && !self.is_mmc();
         let is_mine = argument >> 16 == ADDRESS >> 16;
+        if let (5 | 52 | 53, Some(answer)) = (index, self.io_command(index, argument)) {
+            return answer;
+        }
         match (index, self.state) {
             (0, _) => self.reset(),
             (8, Idle) if !self.is_mmc() => {
@@ -310,6 +331,47 @@ impl Protocol {
             }
             _ => self.illegal(),
         }
+    }
+
+    /// CMD5, CMD52 and CMD53 of a card with SDIO functions; none where the state does not allow them. The reset of the functions is
+    /// allowed in every state.
+    fn io_command(&mut self, index: u8, argument: u32) -> Option<Answer> {
+        let io = self.io.as_mut()?;
+        self.io_write = None;
+        let is_selected = self.state == BusState::Transfer && io.is_ready();
+        let direct = Direct::of(argument);
+        match index {
+            5 if self.state == BusState::Idle => {
+                Some(Answer::IoConditions(io.operating_conditions(argument)))
+            }
+            52 if is_selected || direct == Direct::reset() => {
+                let (flags, data) = io.direct(direct);
+                Some(Answer::Io(flags, data))
+            }
+            53 if is_selected => Some(match io.extended(argument) {
+                Err(flags) => Answer::Io(flags | flag::COMMAND_STATE, 0),
+                Ok(transfer) if transfer.is_write => {
+                    self.io_write = Some(transfer);
+                    Answer::Io(flag::TRANSFER_STATE, 0)
+                }
+                Ok(transfer) => Answer::IoBlock(flag::TRANSFER_STATE, io.read_transfer(&transfer)),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Sends the data of a write by CMD53. Returns the number of bytes that the card has taken: 0 without such a write.
+    pub fn write_io(&mut self, data: &[u8]) -> usize {
+        let (Some(io), Some(transfer)) = (&mut self.io, self.io_write.take()) else { return 0 };
+        io.write_transfer(&transfer, data);
+        data.len().min(transfer.bytes())
+    }
+
+    /// What a host's driver finds of the SDIO functions of a card that is brought up; none on a card without any.
+    pub fn io_view(&mut self) -> Option<IoView> {
+        let functions = self.registers.io_function?.functions;
+        self.io.as_ref().filter(|io| io.is_ready())?;
+        Some(IoView::read(self, functions))
     }
 
     /// CMD23 is in the SCR of an SD card, and part of every eMMC.
@@ -480,6 +542,28 @@ impl Protocol {
     }
 }
 
+impl IoBus for Protocol {
+    fn direct(&mut self, command: Direct) -> (u8, u8) {
+        match self.command(52, command.argument()) {
+            Answer::Io(flags, data) => (flags, data),
+            _ => (flag::ILLEGAL, 0),
+        }
+    }
+
+    fn write_bytes(&mut self, function: u8, address: u32, data: &[u8]) -> u8 {
+        let answer = self.command(53, Extended::argument(true, function, address, data.len()));
+        let Answer::Io(flags, _) = answer else { return flag::ILLEGAL };
+        if self.write_io(data) == data.len() { flags } else { flags | flag::ERROR }
+    }
+
+    fn read_bytes(&mut self, function: u8, address: u32, bytes: usize) -> Option<Vec<u8>> {
+        match self.command(53, Extended::argument(false, function, address, bytes)) {
+            Answer::IoBlock(_, data) => Some(data),
+            _ => None,
+        }
+    }
+}
+
 /// A host that brings up a card.
 struct Host<'a> {
     protocol: &'a mut Protocol,
@@ -508,8 +592,17 @@ impl Host<'_> {
     }
 
     fn bring_up_sd(&mut self) {
-        self.send(0, 0, "reset");
+        let has_io = self.protocol.io.is_some();
+        if has_io {
+            self.send(52, Direct::reset().argument(), "reset of the SDIO functions");
+        }
+        self.send(0, 0, if has_io { "reset of the memory" } else { "reset" });
         self.send(8, 0x1AA, "the host has 2.7 to 3.6 V and knows version 2");
+        if has_io {
+            self.send(5, 0, "number of SDIO functions (bits 30 to 28)");
+            self.send(5, OCR_VOLTAGES, "start of the initialisation of the functions");
+            self.send(5, OCR_VOLTAGES, "end of the initialisation of the functions");
+        }
         for purpose in ["start of the initialisation; 1.8 V is asked for", "end of the initialisation"] {
             let asked = OCR_CAPACITY | OCR_LOW_VOLTAGE | OCR_VOLTAGES;
             let answer = self.send_application(41, asked, purpose);
@@ -524,6 +617,9 @@ impl Host<'_> {
         self.send(7, ADDRESS, "selection");
         self.send_application(51, 0, "version and bus widths: SCR");
         self.send_application(6, 2, "four data lines");
+        if has_io {
+            self.find_function();
+        }
         let modes = self.protocol.access_modes();
         let fastest = modes.iter().filter(|(_, mode)| *mode <= self.protocol.fastest);
         if let Some((number, mode)) = fastest.max_by_key(|(_, mode)| *mode).copied()
@@ -536,6 +632,25 @@ impl Host<'_> {
             }
         }
         self.send_application(13, 0, "classes and allocation unit: SSR");
+    }
+
+    /// What a host needs of function 1 before a driver is bound to it, and the first access of a driver.
+    fn find_function(&mut self) {
+        let read = |function, address| Direct::read(function, address).argument();
+        let write = |function, address, data| Direct::write(function, address, data).argument();
+        self.send(52, read(0, 0x00), "versions of the common registers and of SDIO");
+        self.send(52, read(0, 0x08), "capabilities: CMD52 in transfers, blocks");
+        self.send(52, write(0, 0x07, 2), "four data lines for the functions");
+        self.send(52, read(0, 0x100), "interface of function 1 (FBR)");
+        self.send(52, read(0, 0x10A), "its tuples are at 0x1100 (second byte)");
+        self.send(52, read(0, 0x1102), "first byte of CISTPL_MANFID: the vendor");
+        self.send(52, write(0, 0x02, 2), "function 1 is enabled");
+        self.send(52, read(0, 0x03), "ready functions: not yet");
+        self.send(52, read(0, 0x03), "ready functions");
+        let data = [0x5A, 0xA5, 0x12, 0x34];
+        self.send(53, Extended::argument(true, 1, 0, data.len()), "write of registers of function 1");
+        self.protocol.write_io(&data);
+        self.send(53, Extended::argument(false, 1, 0, data.len()), "read of the same registers");
     }
 
     fn bring_up_mmc(&mut self) {
@@ -647,6 +762,31 @@ mod tests {
         card.command(17, 0);
         assert_eq!(card.read_blocks(written, &mut back).unwrap().1, 1);
         assert_eq!(card.state(), BusState::Transfer);
+    }
+
+    /// Function 1 of a combo card is bound as Linux does; the memory works beside it, and CMD0 does not reset the function.
+    #[test]
+    fn a_host_finds_and_uses_the_function_beside_the_memory() {
+        let text = include_str!("../tests/small.toml");
+        let text = format!("{text}\n[io_function]\ninterface = 7\nvendor = 0x0296\ndevice = 0x5347\n");
+        let spec: CardSpec = toml::from_str(&text).unwrap();
+        let mut card = Protocol::new(&spec, CardOptions::default()).unwrap();
+        let command = |card: &mut Protocol, index, argument| card.command(index, argument);
+        assert_eq!(command(&mut card, 52, Direct::read(0, 0).argument()), Answer::Silence, "not selected");
+        let steps = card.bring_up();
+        assert_eq!(card.state(), BusState::Transfer);
+        let last = steps.iter().rfind(|step| step.command == "CMD53").unwrap();
+        assert!(last.answer.ends_with("4 bytes: 5aa51234"), "{last:?}");
+        let view = card.io_view().unwrap();
+        let [function] = &view.functions[..] else { panic!("{view:?}") };
+        assert!(function.is_ready && function.reads_back, "{function:?}");
+        assert_eq!((function.interface, function.vendor, function.device), (7, 0x0296, 0x5347));
+        card.command(0, 0);
+        assert!(card.io.as_ref().is_some_and(IoCard::is_ready), "CMD0 resets the memory alone");
+        card.command(52, Direct::reset().argument());
+        assert_eq!(card.io_view(), None);
+        assert_eq!(protocol("").command(5, 0), Answer::Silence, "a card with memory only");
+        assert_eq!(protocol("").io_view(), None);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub struct CardRegisters {
     pub ssr: Option<Ssr>,
     /// Extended CSD of an eMMC.
     pub ext_csd: Option<ExtCsd>,
-    /// SDIO function in addition to the memory.
+    /// SDIO functions beside the memory.
     pub io_function: Option<IoFunctionSpec>,
 }
 
@@ -191,7 +191,7 @@ fn ssr(spec: &CardSpec) -> Ssr {
         video_au_bytes: of(spec.classes.video > 0),
         erase: EraseTimeout::covering(
             spec.timing.t_bers_us.as_ns().div_ceil(1000),
-            spec.timing.write_command_us.as_ns().div_ceil(1000),
+            spec.write_command().as_ns().div_ceil(1000),
         ),
     }
 }
@@ -225,7 +225,7 @@ fn ext_csd(spec: &CardSpec) -> ExtCsd {
         modes: 0b1_0111,
         erase_group: byte(spec.au_bytes.div_ceil(512 << 10)),
         erase_timeout: covering(spec.timing.t_bers_us, Nanos::from_ms(300)),
-        trim_timeout: covering(spec.timing.write_command_us, Nanos::from_ms(300)),
+        trim_timeout: covering(spec.write_command(), Nanos::from_ms(300)),
         sleep_exponent: byte(wake.next_power_of_two().trailing_zeros().into()),
         power_off: covering(spec.timing.t_prog_us * pages, Nanos::from_ms(10)),
         cache_kbit: u32::try_from(spec.buffer_bytes * 8 / 1024).unwrap_or(u32::MAX),

@@ -25,8 +25,7 @@ const INIT: &str = include_str!("../guest/init");
 
 /// Kernel modules of QEMU's guest, in addition to the modules of the script `judge`. Some kernels do not have all of
 /// them as modules.
-const MODULES: &str =
-    "ext4 crc32c_generic f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs";
+const MODULES: &str = "ext4 crc32c_generic f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs reiserfs";
 
 /// Folder with the modules of Debian's package user-mode-linux, one subfolder per version.
 const UML_MODULES: &str = "/usr/lib/uml/modules";

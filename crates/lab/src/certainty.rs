@@ -23,8 +23,18 @@ pub struct Certainty {
 impl std::fmt::Display for Certainty {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { field, file, confidence, from } = self;
-        write!(f, "{field} of {file}, {:.0} %: {from}", confidence * 100.0)
+        let meaning = meaning(field).map_or_else(String::new, |meaning| format!(" ({meaning})"));
+        write!(f, "{field}{meaning} of {file}, {:.0} % sure: {from}", confidence * 100.0)
     }
+}
+
+/// First part of the documentation of a key.
+fn meaning(field: &str) -> Option<String> {
+    // A typical and a longest time share the documentation of their key.
+    let key = field.strip_suffix(".typ").or_else(|| field.strip_suffix(".max")).unwrap_or(field);
+    let known = floatgate_config::keys().into_iter().find(|known| known.key == key)?;
+    let end = known.meaning.find([':', ';', '.', '(', ',']).unwrap_or(known.meaning.len());
+    Some(known.meaning[..end].trim().to_owned()).filter(|meaning| !meaning.is_empty())
 }
 
 /// Tables whose numbers are times, rates and costs.

@@ -71,7 +71,7 @@ pub struct Identification {
     /// Year of manufacture; the earlier of two possible years if an MMC does not state its revision.
     pub year: u64,
     /// The later of two possible years.
-    #[serde(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub later_year: Option<u64>,
     /// Month of manufacture, 1 to 12.
     pub month: u64,

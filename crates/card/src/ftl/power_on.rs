@@ -12,7 +12,7 @@ impl Ftl {
     /// Rebuilds the map from the spare areas after a power loss. The scan takes virtual time.
     pub(crate) fn power_on(&mut self, at: Instant, cut_in: u64) -> Result<(), Fault> {
         self.nand.power_on(at, cut_in);
-        self.now = at;
+        self.now = self.nand.load_firmware(at);
         self.in_flight.fill(self.now);
         self.open.clear();
         self.log_cleaning = None;

@@ -1,6 +1,6 @@
 //! Checks of the values in the specification of a card.
 
-use super::{BadSpec, CardSpec, FatKind, IdentitySpec, Mapping, PARTITION_UNIT, TimingSpec};
+use super::{BadSpec, CardSpec, ControllerSpec, FatKind, IdentitySpec, Mapping, PARTITION_UNIT, TimingSpec};
 use floatgate_mtd::{Nanos, SECTOR_BYTES};
 
 /// Maximum number of map units of a card: 2 TiB in units of 4 KiB, and as many spare units.
@@ -33,6 +33,7 @@ impl CardSpec {
         // The area changes capacity and spare blocks, so that a wrong area would violate the rules for these keys.
         let rules = self.area().into_iter().chain(self.sizes()).chain(self.counts()).chain(self.cells());
         let rules = rules.chain(self.times()).chain(self.power.rules()).chain(self.identity_rules());
+        let rules = rules.chain(self.controller_rules()).chain(self.annealing());
         let broken = rules.into_iter().find(|rule| !rule.0);
         broken.map_or(Ok(()), |(_, key, problem)| Err(BadSpec { key, problem }))
     }
@@ -197,6 +198,51 @@ impl CardSpec {
                 "slc.blocks",
                 "a block must have a page per bit of a cell",
             ),
+        ]
+    }
+
+    fn controller_rules(&self) -> [(bool, &'static str, &'static str); 5] {
+        let ControllerSpec { clock_hz, read_cycles, write_cycles, ecc_ns_per_kib, .. } = self.controller;
+        let room = u64::from(self.firmware_blocks) * self.au_bytes;
+        [
+            (
+                clock_hz > 0 || (read_cycles == 0 && write_cycles == 0),
+                "controller.clock_hz",
+                "above 0 for a number of clock cycles",
+            ),
+            (
+                self.read_command().max(self.write_command()) <= MAX_TIME,
+                "controller.clock_hz",
+                "a request takes more than 1 s",
+            ),
+            (ecc_ns_per_kib <= MAX_TRANSFER, "controller.ecc_ns_per_kib", "at most 1 ms"),
+            (
+                self.controller.loaded_bytes() <= room,
+                "controller.firmware_bytes",
+                "more than the ROM and the `firmware_blocks` hold",
+            ),
+            (
+                self.io_function.is_none_or(|io| (1..=7).contains(&io.functions)),
+                "io_function.functions",
+                "from 1 to 7",
+            ),
+        ]
+    }
+
+    fn annealing(&self) -> [(bool, &'static str, &'static str); 3] {
+        let wear = &self.wear;
+        [
+            (
+                (0.0..=0.9999).contains(&wear.anneal_share),
+                "wear.anneal_share",
+                "from 0 to 0.9999: some damage is permanent",
+            ),
+            (
+                wear.anneal_cycles > 0 || (wear.anneal_share == 0.0 && wear.anneal_us == Nanos::ZERO),
+                "wear.anneal_cycles",
+                "above 0 for a card that heats its blocks",
+            ),
+            (wear.anneal_us <= MAX_TIME, "wear.anneal_us", "at most 1 s"),
         ]
     }
 

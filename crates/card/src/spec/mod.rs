@@ -175,6 +175,42 @@ pub struct TimingSpec {
     pub au_switch_us: Nanos,
 }
 
+/// Processor, ROM and ECC engine of the controller: `[card.controller]`. Its times come in addition to those of `[card.timing]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ControllerSpec {
+    /// Clock of the processor in Hz; 0 if `card.timing` already contains the time of the firmware.
+    pub clock_hz: u32,
+    /// Number of clock cycles of the firmware per read request.
+    pub read_cycles: u32,
+    /// Number of clock cycles of the firmware per write, discard or flush request.
+    pub write_cycles: u32,
+    /// Time of the ECC engine to decode 1024 bytes, ns. The card has one engine for all dies.
+    #[serde(with = "units::ns")]
+    pub ecc_ns_per_kib: Nanos,
+    /// Size of the firmware in bytes.
+    #[serde(with = "units::bytes")]
+    pub firmware_bytes: u64,
+    /// Size of the firmware's part in the ROM in bytes. The rest is read from the firmware blocks at power-on.
+    #[serde(with = "units::bytes")]
+    pub rom_bytes: u64,
+}
+
+impl ControllerSpec {
+    /// Time of the processor for a number of clock cycles; 0 without a clock.
+    pub(crate) fn time(&self, cycles: u32) -> Nanos {
+        match self.clock_hz {
+            0 => Nanos::ZERO,
+            hz => Nanos::from_ns((u64::from(cycles) * 1_000_000_000).div_ceil(hz.into())),
+        }
+    }
+
+    /// Bytes of the firmware that are read from the flash at power-on.
+    pub(crate) const fn loaded_bytes(&self) -> u64 {
+        self.firmware_bytes.saturating_sub(self.rom_bytes)
+    }
+}
+
 /// Wear of the blocks, and the card's measures against it: `[card.wear]`.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -198,9 +234,52 @@ pub struct WearSpec {
     /// block.
     #[serde(default)]
     pub program_failures_per_million: u32,
+    /// Number of cycles after which the card heats a block, which anneals the damage of its cells; 0 for a card without
+    /// heaters.
+    #[serde(default)]
+    pub anneal_cycles: u32,
+    /// Share of the damage since the last annealing that an annealing repairs, from 0 to below 1; the rest is permanent.
+    #[serde(default)]
+    pub anneal_share: f64,
+    /// Time to heat a block, us, in addition to the erase before it.
+    #[serde(default, with = "units::us")]
+    pub anneal_us: Nanos,
 }
 
 impl WearSpec {
+    /// True if a block is heated after this number of erases.
+    pub(crate) const fn is_annealed_after(&self, erases: u32) -> bool {
+        self.anneal_cycles > 0 && erases.is_multiple_of(self.anneal_cycles)
+    }
+
+    /// Damage of a block after a number of erases, as the number of cycles that cause it without annealing. Cycles since the last annealing
+    /// count in full, earlier ones by the share that annealing does not repair.
+    pub fn damage(&self, erases: f64) -> f64 {
+        let every = f64::from(self.anneal_cycles);
+        if every <= 0.0 {
+            return erases;
+        }
+        let recent = erases % every;
+        recent + (erases - recent) * (1.0 - self.anneal_share)
+    }
+
+    /// Number of erases after which a block first has as much damage as `cycles` cause without annealing.
+    pub fn erases_until(&self, cycles: f64) -> f64 {
+        let every = f64::from(self.anneal_cycles);
+        if every <= 0.0 || cycles < every {
+            return cycles;
+        }
+        // Before an annealing, the damage since the last one is less than that of all cycles between them.
+        let permanent = every * (1.0 - self.anneal_share);
+        let anneals = libm::floor((cycles - every) / permanent) + 1.0;
+        anneals * every + cycles - anneals * permanent
+    }
+
+    /// Number of erases of a block until it has the damage of its rated cycles: more than these if the card anneals its blocks.
+    pub fn rated_erases(&self) -> f64 {
+        self.erases_until(self.endurance_cycles.into())
+    }
+
     /// Number of cycles of a block until an erase fails. `deviation` is the distance of the block's life from the mean,
     /// in standard deviations of its logarithm.
     pub fn block_life(&self, deviation: f64) -> f64 {
@@ -279,7 +358,7 @@ pub struct ClassSpec {
     pub app: u8,
 }
 
-/// SDIO function of a card, in addition to its memory: `[card.io_function]`. The host uses these numbers to find a
+/// SDIO functions of a card, in addition to its memory: `[card.io_function]`. The host uses these numbers to find a
 /// driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -290,6 +369,13 @@ pub struct IoFunctionSpec {
     pub vendor: u16,
     /// Device ID by which Linux finds a driver (tuple CISTPL_MANFID).
     pub device: u16,
+    /// Number of functions beside the memory, from 1 to 7. All have the same interface and IDs.
+    #[serde(default = "one_function")]
+    pub functions: u8,
+}
+
+const fn one_function() -> u8 {
+    1
 }
 
 /// Partitions and background work that an eMMC reports: `[card.mmc]`.
@@ -380,6 +466,9 @@ pub struct CardSpec {
     pub bus: BusMode,
     /// Times of the NAND and of the controller.
     pub timing: TimingSpec,
+    /// Processor, ROM and ECC engine of the controller.
+    #[serde(default)]
+    pub controller: ControllerSpec,
     /// Area in which FAT keeps its tables.
     #[serde(default)]
     pub fat: FatSpec,
@@ -403,7 +492,7 @@ pub struct CardSpec {
     /// Speed classes that are printed on the card; 0 for a missing class.
     #[serde(default)]
     pub classes: ClassSpec,
-    /// SDIO function in addition to the memory; none for a card with memory only.
+    /// SDIO functions in addition to the memory; none for a card with memory only.
     #[serde(default)]
     pub io_function: Option<IoFunctionSpec>,
     /// False capacity; none for an honest card.
@@ -539,6 +628,26 @@ impl CardSpec {
         }
     }
 
+    /// Time of the controller's firmware per read request.
+    pub(crate) fn read_command(&self) -> Nanos {
+        self.timing.read_command_us + self.controller.time(self.controller.read_cycles)
+    }
+
+    /// Time of the controller's firmware per write request.
+    pub(crate) fn write_command(&self) -> Nanos {
+        self.timing.write_command_us + self.controller.time(self.controller.write_cycles)
+    }
+
+    /// Time of the ECC engine for a page.
+    pub(crate) fn page_decode(&self) -> Nanos {
+        Nanos::from_ns(self.page_bytes * self.controller.ecc_ns_per_kib.as_ns() / 1024)
+    }
+
+    /// Pages of the firmware that are read at power-on.
+    pub(crate) fn firmware_pages(&self) -> u64 {
+        self.controller.loaded_bytes().div_ceil(self.page_bytes.max(1))
+    }
+
     /// Number of open allocation units that are reserved for the FAT area.
     pub(crate) fn pinned_aus(&self) -> u32 {
         if self.fat.kind == FatKind::Pinned { self.fat.aus } else { 0 }
@@ -613,11 +722,11 @@ impl CardSpec {
         let TimingSpec { t_r_us, t_prog_us, t_bers_us, transfer_ns_per_kib, .. } = self.timing;
         let transfer = Nanos::from_ns(self.page_bytes * transfer_ns_per_kib.as_ns() / 1024);
         // Up to seven retries for each read.
-        let read = t_r_us.max(self.slc.t_r_us) * 8 + transfer;
+        let read = t_r_us.max(self.slc.t_r_us) * 8 + transfer + self.page_decode();
         let program = t_prog_us.max(self.slc.t_prog_us) + transfer;
         // A unit of a merge may be read from a page of its own.
-        let merge = read * slots + program * (pages + 2) + t_bers_us * 2;
-        let scan = 2 * self.blocks() + spare * (pages + 1) + self.discard_groups();
+        let merge = read * slots + program * (pages + 2) + (t_bers_us + self.wear.anneal_us) * 2;
+        let scan = 2 * self.blocks() + spare * (pages + 1) + self.discard_groups() + self.firmware_pages();
         let all = read * scan + merge * (merges + self.discard_blocks());
         all * u64::from(self.stretch())
     }
@@ -642,6 +751,8 @@ impl CardSpec {
         small.idle_blocks = self.idle_blocks.min(2);
         small.bad_blocks = self.bad_blocks.min(2);
         small.firmware_blocks = self.firmware_blocks.min(2);
+        // The whole firmware is in the ROM: it may be larger than the small card.
+        small.controller.rom_bytes = self.controller.firmware_bytes;
         (small.fat.first_au, small.fat.aus) = (self.fat.first_au.min(4), self.fat.aus.min(2));
         small.fat.spare_blocks = self.fat.spare_blocks.min(2);
         small.spare_blocks = small.needed_spare_blocks() as u32 + small.bad_blocks + 2;

@@ -2,6 +2,7 @@
 
 use super::session::{Activity, FRAME_BYTES, Read, Stage, Write};
 use super::{BLOCK, IDENTIFICATION_HZ, IDLE_CYCLES, SpiCard, UNDRIVEN};
+use crate::sdio::{Direct, flag};
 use floatgate_device::violation::Violation;
 use floatgate_media::sd::{crc7, crc16};
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Instant, Nanos};
@@ -35,6 +36,12 @@ mod token {
     pub(super) const ERROR: u8 = 0x01;
     pub(super) const ECC_FAILED: u8 = 0x04;
     pub(super) const OUT_OF_RANGE: u8 = 0x08;
+}
+
+/// Bits of the first byte of the response R5 of CMD52 and CMD53 (SDIO, chapter 5.2.2).
+mod r5 {
+    pub(super) const FUNCTION_NUMBER: u8 = 0x10;
+    pub(super) const PARAMETER: u8 = 0x40;
 }
 
 /// Time of the initialisation from the first ACMD41 on. It is an assumption; the specification allows 1 s.
@@ -170,6 +177,7 @@ impl SpiCard {
             (true, 41) | (false, 1) => self.send_op_cond(argument),
             (_, 58) => self.read_ocr(),
             (_, 59) => self.set_crc(argument),
+            (_, 5 | 52 | 53) if self.registers.io.is_some() => self.run_io(command, argument),
             _ => self.illegal(NOT_INITIALISED),
         }
     }
@@ -212,6 +220,7 @@ impl SpiCard {
             55 => self.announce_application(),
             58 => self.read_ocr(),
             59 => self.set_crc(argument),
+            5 | 52 | 53 if self.registers.io.is_some() => self.run_io(command, argument),
             _ => self.unknown(command),
         }
     }
@@ -219,6 +228,87 @@ impl SpiCard {
     fn announce_application(&mut self) {
         self.respond(0);
         self.session.is_application = true;
+    }
+
+    /// CMD5, CMD52 and CMD53 of a card with SDIO functions.
+    fn run_io(&mut self, command: u8, argument: u32) {
+        let Some(io) = &mut self.registers.io else { return };
+        let direct = Direct::of(argument);
+        match command {
+            5 => {
+                let conditions = io.operating_conditions(argument);
+                self.respond(0);
+                self.session.out.extend(conditions.to_be_bytes());
+            }
+            _ if !io.is_ready() && direct != Direct::reset() => {
+                self.illegal(Violation::Sequence(
+                    "CMD52 or CMD53 before CMD5 has started the SDIO functions",
+                ));
+            }
+            52 => {
+                let (flags, data) = io.direct(direct);
+                self.respond_io(flags, data);
+            }
+            _ => match io.extended(argument) {
+                Err(flags) => self.respond_io(flags, 0),
+                Ok(transfer) if transfer.is_write => {
+                    self.respond_io(0, 0);
+                    self.session.activity = Activity::IoToken(transfer, Vec::new());
+                }
+                Ok(transfer) => {
+                    let data = io.read_transfer(&transfer);
+                    self.respond_io(0, 0);
+                    data.chunks(transfer.block_bytes).for_each(|block| self.queue_block(block));
+                }
+            },
+        }
+    }
+
+    /// Response R5 in SPI mode: the errors of the functions in the bits of R1, and a byte of data.
+    fn respond_io(&mut self, flags: u8, data: u8) {
+        let bit = |of: u8, to: u8| if flags & of == 0 { 0 } else { to };
+        let errors = bit(flag::FUNCTION_NUMBER, r5::FUNCTION_NUMBER)
+            | bit(flag::OUT_OF_RANGE | flag::ERROR, r5::PARAMETER)
+            | bit(flag::ILLEGAL, r1::ILLEGAL);
+        self.respond(errors);
+        self.session.out.push_back(data);
+    }
+
+    /// Receives a byte where a token before data of an SDIO function is expected. Block mode has the token of several blocks.
+    pub(super) fn receive_io_token(&mut self, byte: u8) {
+        let Activity::IoToken(transfer, data) = &mut self.session.activity else { return };
+        let expected = if transfer.is_block_mode { token::BLOCK_OF_MANY } else { token::BLOCK };
+        match byte {
+            UNDRIVEN => {}
+            byte if byte == expected => {
+                let (transfer, data) = (*transfer, std::mem::take(data));
+                self.session.activity = Activity::IoData(transfer, data, Vec::new());
+            }
+            _ => self.note(Violation::Sequence("not the token that the write command expects")),
+        }
+    }
+
+    /// Receives a byte of data of an SDIO function. A block with a wrong CRC16 is refused, and none of the transfer is written.
+    pub(super) fn receive_io_data(&mut self, byte: u8) {
+        let Activity::IoData(transfer, data, block) = &mut self.session.activity else { return };
+        block.push(byte);
+        if block.len() < transfer.block_bytes + 2 {
+            return;
+        }
+        let (transfer, mut data, block) = (*transfer, std::mem::take(data), std::mem::take(block));
+        let (bytes, crc) = block.split_at(transfer.block_bytes);
+        self.session.activity = Activity::Command;
+        if self.session.checks_crc && crc != crc16(bytes).to_be_bytes() {
+            self.note(Violation::Sequence("a data block with a wrong CRC16"));
+            return self.session.out.push_back(token::CRC_ERROR);
+        }
+        data.extend(bytes);
+        self.session.out.push_back(token::ACCEPTED);
+        if data.len() < transfer.bytes() {
+            self.session.activity = Activity::IoToken(transfer, data);
+        } else if let Some(io) = &mut self.registers.io {
+            io.write_transfer(&transfer, &data);
+        }
     }
 
     /// CMD8: the host states its voltage; the response R7 repeats voltage and check pattern.

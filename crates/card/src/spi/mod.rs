@@ -17,6 +17,7 @@ mod session;
 use crate::card::CardOptions;
 use crate::fake::Fake;
 use crate::registers::CardRegisters;
+use crate::sdio::{Direct, IoCard};
 use crate::spec::{BadSpec, CardSpec};
 use crate::{BusMode, Card};
 use floatgate_device::spi::Clock;
@@ -50,6 +51,8 @@ struct Registers {
     is_high_capacity: bool,
     /// True if the card supports high speed, 50 MHz.
     has_high_speed: bool,
+    /// SDIO functions beside the memory.
+    io: Option<IoCard>,
 }
 
 impl Registers {
@@ -65,6 +68,7 @@ impl Registers {
             ssr: ssr.emit(),
             is_high_capacity: spec.stated_bytes() > crate::registers::SDSC_BYTES_MAX,
             has_high_speed: spec.bus > BusMode::Default,
+            io: registers.io_function.map(IoCard::new),
         })
     }
 }
@@ -180,6 +184,9 @@ impl SpiCard {
         let ready = *recovered.as_ref().unwrap_or_else(|error| &error.at);
         self.is_dead = false;
         self.is_selected = false;
+        if let Some(io) = &mut self.registers.io {
+            io.direct(Direct::reset());
+        }
         self.session = Session::new(self.base, ready);
         recovered.map(drop)
     }
@@ -287,7 +294,11 @@ impl SpiCard {
                 self.session.activity = then.map_or(Activity::Command, Activity::Token);
             }
             Activity::Read(_) => self.send_block(now),
-            Activity::Command | Activity::Token(_) | Activity::Data(..) => {}
+            Activity::Command
+            | Activity::Token(_)
+            | Activity::Data(..)
+            | Activity::IoToken(..)
+            | Activity::IoData(..) => {}
         }
         self.session.out.pop_front().unwrap_or(UNDRIVEN)
     }
@@ -299,6 +310,8 @@ impl SpiCard {
             Activity::Busy { .. } => {}
             Activity::Token(_) => self.receive_token(sent),
             Activity::Data(..) => self.receive_data(sent),
+            Activity::IoToken(..) => self.receive_io_token(sent),
+            Activity::IoData(..) => self.receive_io_data(sent),
             Activity::Command | Activity::Read(_) => self.receive_frame_byte(sent),
         }
     }

@@ -1,5 +1,6 @@
 //! State of a card in SPI mode since power-on.
 
+use crate::sdio::Extended;
 use floatgate_device::violation::Violation;
 use floatgate_mtd::{BlockError, Instant};
 use std::collections::VecDeque;
@@ -67,6 +68,10 @@ pub(super) enum Activity {
     Token(Write),
     /// Data with CRC16 is expected.
     Data(Write, Vec<u8>),
+    /// A token before data of an SDIO function, with the data of the blocks before.
+    IoToken(Extended, Vec<u8>),
+    /// Data of an SDIO function, and the block that is coming in with its CRC16.
+    IoData(Extended, Vec<u8>, Vec<u8>),
     /// The card is busy. After that a command or the next token is expected.
     Busy { until: Instant, then: Option<Write> },
 }
@@ -170,7 +175,7 @@ impl Session {
 
     /// True while a command, its response or its data is transferred.
     pub(super) fn is_in_transfer(&self) -> bool {
-        let is_waiting = matches!(self.activity, Activity::Read(_) | Activity::Token(_) | Activity::Data(..));
+        let is_waiting = !matches!(self.activity, Activity::Command | Activity::Busy { .. });
         is_waiting || !self.out.is_empty() || self.is_inside_frame()
     }
 

@@ -20,6 +20,13 @@ fn good(changes: &str, tables: &str) -> Card {
     cheap(&format!("mapping = 'page'\nmap_unit_bytes = 4096\n{changes}"), tables)
 }
 
+/// Specification of such a card with firmware.
+fn card_spec(tables: &str) -> CardSpec {
+    let changes = "capacity_bytes = '64 MiB'\nau_bytes = '1 MiB'\npage_bytes = '16 KiB'\nbuffer_bytes = '64 KiB'\n\
+        mapping = 'page'\nmap_unit_bytes = 4096\nfirmware_blocks = 1\nspare_blocks = 12";
+    spec(changes, tables)
+}
+
 /// Writes all sectors in order.
 fn fill(card: &mut Card) {
     let data = vec![0; 1 << 20];
@@ -379,6 +386,71 @@ fn firmware_takes_spare_blocks() {
     };
     let ((without, _), (with, never_erased)) = (of(0), of(4));
     assert!(with > without && never_erased >= 4, "{with} us, {without} us; {never_erased} blocks");
+}
+
+/// Blocks that are heated survive more erases, and an erase with annealing takes longer.
+#[test]
+fn annealing_multiplies_the_life_of_blocks() {
+    let writes_until_the_end = |heaters: &str| {
+        let changes = "spare_blocks = 6";
+        let wear = format!("[wear]\nendurance_cycles = 4\nlife_factor = 1\nlife_spread = 0\n{heaters}");
+        let mut card = good(changes, &wear);
+        let data = vec![0; 1 << 20];
+        let fails = |write: &u64| card.write(card.now(), write % 16 * 2048, &data).is_err();
+        let writes = (0..20_000).find(fails).unwrap();
+        (writes, card.now())
+    };
+    let (plain, _) = writes_until_the_end("");
+    let heaters = "anneal_cycles = 2\nanneal_share = 0.9";
+    let (annealed, ended) = writes_until_the_end(heaters);
+    assert!(annealed > 4 * plain, "{annealed} and {plain} writes");
+    let (slow, slow_end) = writes_until_the_end(&format!("{heaters}\nanneal_us = 50000"));
+    assert!(
+        slow == annealed && slow_end > ended,
+        "{slow} writes until {slow_end:?}, {annealed} until {ended:?}"
+    );
+}
+
+/// Erases until the damage of some cycles, and the damage after as many erases, agree.
+#[test]
+fn damage_and_erases_are_inverse() {
+    let wear = spec("", "[wear]\nendurance_cycles = 1000\nanneal_cycles = 100\nanneal_share = 0.99").wear;
+    for cycles in [1.0, 99.5, 100.0, 100.5, 101.5, 640.0, 1000.5] {
+        let erases = wear.erases_until(cycles);
+        assert!((wear.damage(erases) - cycles).abs() < 1e-6, "{cycles}: {erases}");
+    }
+    // 901 cycles of permanent damage, 1 for each annealing, and 99 since the last one.
+    assert!((wear.rated_erases() - 90_199.0).abs() < 1e-6, "{}", wear.rated_erases());
+    assert_eq!(spec("", "").wear.rated_erases(), 3000.0);
+    assert!(spec("", "[wear]\nanneal_share = 0.5").check().is_err());
+}
+
+/// A slow processor delays each command, a slow ECC engine each read; firmware that is not in the ROM delays the start.
+#[test]
+fn a_controller_takes_its_time() {
+    let times = |controller: &str| {
+        let mut card = good("firmware_blocks = 1\nspare_blocks = 12", controller);
+        fill(&mut card);
+        let (start, mut sector) = (card.now(), [0; 512]);
+        let read = card.read(start, 4096, &mut sector).unwrap();
+        let written = card.write(read, 0, &[0; 4096]).unwrap();
+        card.cut_power();
+        let off = card.now();
+        let ready = card.power_on(off, 0).unwrap();
+        assert!(ready.since(off) <= card_spec(controller).power_on_bound(), "{controller}");
+        [read.since(start), written.since(read), ready.since(off)].map(Nanos::as_us_f64)
+    };
+    let plain = times("");
+    // 1200 cycles at 12 MHz are 100 us.
+    let slow = times("[controller]\nclock_hz = 12000000\nread_cycles = 1200\nwrite_cycles = 2400");
+    assert!((slow[0] - plain[0] - 100.0).abs() < 0.1 && (slow[1] - plain[1] - 200.0).abs() < 0.1, "{slow:?}");
+    let engine = times("[controller]\necc_ns_per_kib = 10000");
+    assert!((engine[0] - plain[0] - 160.0).abs() < 0.1, "a page of 16 KiB: {engine:?} {plain:?}");
+    let loaded = times("[controller]\nfirmware_bytes = 1048576\nrom_bytes = 0");
+    let in_rom = times("[controller]\nfirmware_bytes = 1048576\nrom_bytes = 1048576");
+    assert!(loaded[2] > plain[2] && in_rom == plain, "{loaded:?} {in_rom:?} {plain:?}");
+    let has_error = |table: &str| spec("", table).check().is_err();
+    assert!(has_error("[controller]\nread_cycles = 1") && has_error("[controller]\nfirmware_bytes = 1"));
 }
 
 #[test]

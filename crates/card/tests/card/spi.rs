@@ -136,6 +136,53 @@ impl Host {
     }
 }
 
+/// CMD52 that reads a register of a function: flags and data.
+fn register(host: &mut Host, function: u32, address: u32) -> (u8, u8) {
+    let flags = host.command(52, function << 28 | address << 9);
+    let data = host.byte();
+    host.end();
+    (flags, data)
+}
+
+/// A driver enables function 1 of a combo card, and writes and reads its registers; the memory works as before.
+#[test]
+fn a_driver_reaches_the_function_beside_the_memory() {
+    let mut host = Host::new(&spec("", "io_function = { interface = 7, vendor = 662, device = 21319 }"));
+    assert_eq!(host.command(0, 0), 1);
+    host.end();
+    for (argument, ready) in [(0, 0), (0x00FF_8000, 0), (0x00FF_8000, 0x80)] {
+        assert_eq!(host.command(5, argument), 1);
+        let [conditions, ..]: [u8; 4] = host.bytes();
+        host.end();
+        assert_eq!(conditions, 0x18 | ready, "one function beside the memory");
+    }
+    host.initialise();
+    assert_eq!(register(&mut host, 0, 0x100), (0, 7), "a WLAN");
+    let manufacturer: Vec<u8> = (0..6).map(|byte| register(&mut host, 0, 0x1100 + byte).1).collect();
+    assert_eq!(manufacturer, [0x20, 4, 0x96, 0x02, 0x47, 0x53]);
+    assert_eq!(register(&mut host, 1, 0).0, 0x40, "not enabled");
+    assert_eq!(register(&mut host, 2, 0).0, 0x10, "no second function");
+    assert_eq!(host.command(52, 1 << 31 | 2 << 9 | 2), 0);
+    host.byte();
+    host.end();
+    assert_eq!([3, 3].map(|address| register(&mut host, 0, address).1), [0, 2], "ready at the second look");
+    // CMD53: four bytes to increasing addresses.
+    let transfer = 1 << 28 | 1 << 26 | 16 << 9 | 4;
+    assert_eq!(host.command(53, 1 << 31 | transfer), 0);
+    host.byte();
+    host.card.write(&[0xFF, 0xFE, 1, 2, 3, 4]);
+    host.card.write(&crc16(&[1, 2, 3, 4]).to_be_bytes());
+    assert_eq!(host.byte() & 0x1F, 0b00101);
+    host.end();
+    assert_eq!(host.command(53, transfer), 0);
+    host.byte();
+    assert_eq!(host.block(), Ok([1, 2, 3, 4]));
+    host.end();
+    host.write(3, &[0x5A; 512]);
+    assert_eq!(host.read(3), [0x5A; 512]);
+    assert_eq!(host.rules(), []);
+}
+
 fn ready(changes: &str) -> Host {
     let mut host = Host::new(&spec(changes, ""));
     host.initialise();

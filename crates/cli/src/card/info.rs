@@ -5,6 +5,7 @@ use crate::common::{self, Outcome, grouped, size};
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_card::IoFunctionSpec;
+use floatgate_card::sdio::{FunctionView, IoView, Tuple};
 use floatgate_config::{Library, Override};
 use floatgate_lab::card::info::{CardInfo, Identity, MmcStatement, SdStatement, info};
 use floatgate_lab::card::load;
@@ -20,7 +21,8 @@ use std::path::{Path, PathBuf};
 
 Shows the registers of a card as a host reads them: CID, CSD, SCR and SSR of SD cards; CID, CSD and EXT_CSD of eMMC. It decodes maker, size, classes, allocation \
 unit and erase timeout. Then it lists the commands with which a host initialises the card (identification, voltage switch, CMD6, tuning, CMD12 and CMD23), each \
-with its answer and state.
+with its answer and state. On a card with SDIO functions beside the memory, it reads their registers and tuples by CMD52, \
+enables each function, and writes and reads its registers by CMD53, as a driver does.
 
 --registers DIR writes the files that Linux has for a card in sysfs (ext_csd: debugfs). `floatgate probe --registers DIR` reads these files, and reports where a \
 measurement contradicts them. The rows of the CSV are the registers.")]
@@ -69,10 +71,42 @@ fn text(report: &CardInfo) -> String {
         let digits: Vec<char> = register.text.chars().collect();
         digits.chunks(64).for_each(|line| text += &format!("  {}\n", line.iter().collect::<String>()));
     }
+    if let Some(io) = &report.io {
+        text += &format!(
+            "\nSDIO {}, common registers {}, as a driver reads them\n{}\n",
+            io.sdio_version,
+            io.cccr_version,
+            tuples(io)
+        );
+    }
     if !report.bring_up.is_empty() {
         text += &format!("\nfrom power-on to the fastest mode, and two blocks\n{}", bring_up(report));
     }
     text
+}
+
+/// Table of the tuples of a card and of its SDIO functions.
+fn tuples(io: &IoView) -> Table {
+    let mut table = Table::new(["of", "tuple", "bytes"]);
+    let mut rows = |of: &str, tuples: &[Tuple]| {
+        for tuple in tuples {
+            table.row([of.to_owned(), format!("{:#04x} {}", tuple.code, tuple.name), tuple.body.clone()]);
+        }
+    };
+    rows("card", &io.tuples);
+    io.functions.iter().for_each(|function| rows(&format!("function {}", function.number), &function.tuples));
+    table
+}
+
+/// What a driver finds of an SDIO function.
+fn function(found: &FunctionView) -> String {
+    let ready = if found.is_ready {
+        format!("ready within {} ms", found.enable_timeout_ms)
+    } else {
+        "not ready".to_owned()
+    };
+    let registers = if found.reads_back { "keep what is written" } else { "do not keep what is written" };
+    format!("{ready}, blocks of {} B, its registers {registers}", found.block_bytes)
 }
 
 /// A number with its noun.
@@ -112,9 +146,12 @@ fn statements(report: &CardInfo) -> Table {
     if let Some(mmc) = &report.mmc {
         mmc_rows(mmc, &mut row);
     }
-    if let Some(IoFunctionSpec { interface, vendor, device }) = report.io_function {
+    if let Some(IoFunctionSpec { interface, vendor, device, .. }) = report.io_function {
         let value = format!("interface {interface}, vendor {vendor:#06x}, device {device:#06x}");
         row("SDIO function", format!("{value}: the host may bind a driver to it"));
+    }
+    for found in report.io.iter().flat_map(|io| &io.functions) {
+        row(&format!("function {}", found.number), function(found));
     }
     let limits = &report.limits;
     row("read within", time(limits.read_us));

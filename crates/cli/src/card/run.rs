@@ -62,7 +62,7 @@ pub(crate) struct Args {
     /// A card's name (see `floatgate list parts`), or the path of a TOML file
     card: PathBuf,
 
-    /// Filesystems to run: ext4, f2fs, nilfs2, vfat, exfat, btrfs, xfs
+    /// Filesystems to run: ext4, f2fs, nilfs2, vfat, exfat, btrfs, xfs, reiserfs
     #[arg(long = "fs", value_name = "FS,FS,...", value_delimiter = ',', default_value = "ext4,f2fs,nilfs2,vfat",
         value_parser = filesystem)]
     filesystems: Vec<String>,

@@ -216,7 +216,7 @@ fn text(rows: &[Row], sweeps: &[String], columns: [(&str, &str); 5], by: &str) -
     let footnotes: Vec<String> = equal_rows(rows)
         .into_iter()
         .chain(footnotes("not given", not_given, measured))
-        .chain(footnotes("least certain", doubts, measured))
+        .chain(footnotes("least certain input", doubts, measured))
         .collect();
     if !footnotes.is_empty() {
         text += "\n\n";

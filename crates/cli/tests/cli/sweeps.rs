@@ -94,7 +94,10 @@ fn what_a_row_does_not_get_is_said() {
 fn rows_name_what_they_rest_on() {
     let sweep = "speed imx6-mx30lf2g18ac -c1 --sweep chip=mx30lf2g18ac,nand128w3a2bn";
     let text = stdout(sweep);
-    assert!(text.lines().any(|line| line.starts_with("least certain: ") && line.contains(" %: ")), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("least certain input: ") && line.contains(" % sure: ")),
+        "{text}"
+    );
     let rows = |line: &str| -> serde_json::Value { serde_json::from_str(&stdout(line)).unwrap() };
     let swept = rows(&format!("{sweep} --corner max --json"));
     for (row, chip) in [(0, "mx30lf2g18ac"), (1, "nand128w3a2bn")] {

@@ -80,6 +80,29 @@ pub struct CardAdvice {
     pub filesystems: Vec<Score>,
     /// A sentence that follows from the times.
     pub advice: String,
+    /// Workloads under which another filesystem than the fastest is faster: that filesystem, and a sentence.
+    #[serde(skip)]
+    exceptions: Vec<(String, String)>,
+    /// Sentences about the card.
+    #[serde(skip)]
+    warnings: String,
+}
+
+impl CardAdvice {
+    /// The advice without the filesystems that cannot be made on the card. The fastest one must be possible.
+    pub fn with(&self, is_possible: impl Fn(&str) -> bool) -> String {
+        let possible: Vec<&Score> =
+            self.filesystems.iter().filter(|score| is_possible(&score.filesystem)).collect();
+        let mut advice = match &possible[..] {
+            [] => String::new(),
+            [only] => format!("{} alone was ranked.", only.filesystem),
+            [best, others @ ..] => verdict(best, others),
+        };
+        for (filesystem, sentence) in &self.exceptions {
+            advice += if is_possible(filesystem) { sentence } else { "" };
+        }
+        advice + &self.warnings
+    }
 }
 
 /// All cells, and advice for each card.
@@ -242,24 +265,24 @@ fn advise(card: &str, unfit: Option<&str>, cells: &[Cell]) -> CardAdvice {
     let own: Vec<&Cell> = cells.iter().filter(|cell| cell.card == card && cell.is_ranked).collect();
     let filesystems = scores(&own);
     let failed: u64 = own.iter().map(|cell| cell.failed).sum();
-    let mut advice = match &filesystems[..] {
-        [] => String::new(),
-        [only] => format!("{} alone was ranked.", only.filesystem),
-        [best, others @ ..] => format!("{}{}", verdict(best, others), exceptions(best, &own)),
-    };
+    let exceptions = filesystems.first().map(|best| exceptions(best, &own)).unwrap_or_default();
+    let mut warnings = String::new();
     if failed > 0 {
-        advice += &format!(" The card failed in {failed} requests.");
+        warnings += &format!(" The card failed in {failed} requests.");
     }
     if let Some(reason) = unfit {
-        advice += &format!(" But do not use this card: {reason}.");
+        warnings += &format!(" But do not use this card: {reason}.");
     }
-    CardAdvice { card: card.to_owned(), filesystems, advice }
+    let mut advice =
+        CardAdvice { card: card.to_owned(), filesystems, advice: String::new(), exceptions, warnings };
+    advice.advice = advice.with(|_| true);
+    advice
 }
 
-fn verdict(best: &Score, others: &[Score]) -> String {
+fn verdict(best: &Score, others: &[&Score]) -> String {
     let ratio = |score: &Score| score.relative_time / best.relative_time;
     let (equal, slower): (Vec<&Score>, Vec<&Score>) =
-        others.iter().partition(|score| ratio(score) < 1.0 + EQUAL);
+        others.iter().copied().partition(|score| ratio(score) < 1.0 + EQUAL);
     let mut fastest = best.filesystem.clone();
     for score in &equal {
         fastest += &format!(" or {}", score.filesystem);
@@ -272,18 +295,19 @@ fn verdict(best: &Score, others: &[Score]) -> String {
     format!("Use {fastest}. Time of the others relative to it: {}.", times.join(", "))
 }
 
-/// Workloads under which another filesystem than the best is faster.
-fn exceptions(best: &Score, cells: &[&Cell]) -> String {
+/// Workloads under which another filesystem than the best is faster: that filesystem, and a sentence.
+fn exceptions(best: &Score, cells: &[&Cell]) -> Vec<(String, String)> {
     let worse =
         cells.iter().filter(|cell| cell.filesystem == best.filesystem && cell.relative_time > 1.0 + EQUAL);
     worse
         .filter_map(|cell| {
             let is_winner = |other: &&&Cell| other.workload == cell.workload && other.relative_time <= 1.0;
             let winner = cells.iter().find(is_winner)?;
-            Some(format!(
+            let sentence = format!(
                 " Under {}, {} is {:.1} times as fast as {}.",
                 cell.workload, winner.filesystem, cell.relative_time, best.filesystem
-            ))
+            );
+            Some((winner.filesystem.clone(), sentence))
         })
         .collect()
 }

@@ -3,6 +3,7 @@
 use super::LoadedCard;
 use crate::Error;
 use floatgate_card::protocol::{Protocol, Step};
+use floatgate_card::sdio::IoView;
 use floatgate_card::{CardOptions, CardRegisters, CardSpec, IoFunctionSpec};
 use floatgate_media::MediaError;
 use floatgate_media::sd::{CardType, Cid, Csd, ExtCsd, Scr, Ssr, parse_hex};
@@ -194,6 +195,9 @@ pub struct CardInfo {
     /// SDIO function beside the memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io_function: Option<IoFunctionSpec>,
+    /// SDIO functions as a host's driver finds them by CMD52 and CMD53.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io: Option<IoView>,
     /// Times that a request may take.
     pub limits: Limits,
     /// Supply and energy.
@@ -216,6 +220,7 @@ pub fn info(card: &LoadedCard) -> Result<CardInfo, Error> {
         .map_err(|error| Error::request(error.to_string(), "this is a bug in floatgate: please report it"))?;
     let capacity_bytes = decoded.capacity_bytes();
     let limits = card.spec.request_limits();
+    let (steps, io) = bring_up(card)?;
     Ok(CardInfo {
         card: card.name(),
         title: card.part.title.clone(),
@@ -225,6 +230,7 @@ pub fn info(card: &LoadedCard) -> Result<CardInfo, Error> {
         sd: decoded.scr.zip(decoded.ssr).map(|(scr, ssr)| sd(&scr, &ssr)),
         mmc: decoded.ext_csd.map(|ext_csd| mmc(&ext_csd)),
         io_function: registers.io_function,
+        io,
         limits: Limits {
             read_us: limits.read.as_us_f64(),
             write_us: limits.write.as_us_f64(),
@@ -232,20 +238,22 @@ pub fn info(card: &LoadedCard) -> Result<CardInfo, Error> {
         },
         power: power(card),
         flash: flash(&card.spec),
-        bring_up: bring_up(card)?,
+        bring_up: steps,
         registers: files,
     })
 }
 
-fn bring_up(card: &LoadedCard) -> Result<Vec<Step>, Error> {
+/// Commands of a host that brings the card up, and what its driver then finds of SDIO functions.
+fn bring_up(card: &LoadedCard) -> Result<(Vec<Step>, Option<IoView>), Error> {
     if card.spec.bus == floatgate_card::BusMode::Spi {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     }
     let options = CardOptions { seed: 0, stores: true };
     let mut protocol = Protocol::in_small(&card.spec, options).map_err(|bad| {
         Error::request(format!("in small, this card is impossible: {bad}"), "set another value")
     })?;
-    Ok(protocol.bring_up())
+    let steps = protocol.bring_up();
+    Ok((steps, protocol.io_view()))
 }
 
 /// Registers that were read back from their files.

@@ -173,9 +173,9 @@ fn health(
         let cycles = cycles_per_year * years;
         let failed = wearing as f64 * share_failed(spec, cycles);
         let health = CardHealth {
-            life_used: cycles / f64::from(spec.wear.endurance_cycles.max(1)),
+            life_used: spec.wear.damage(cycles) / f64::from(spec.wear.endurance_cycles.max(1)),
             enhanced_used: enhanced_per_year
-                .map(|cycles| cycles * years / f64::from(spec.enhanced_cycles().max(1))),
+                .map(|cycles| spec.wear.damage(cycles * years) / f64::from(spec.enhanced_cycles().max(1))),
             spare_used: failed / to_spare.max(1) as f64,
         };
         let registers = CardRegisters::of(spec).worn(&health).ext_csd;
@@ -197,6 +197,7 @@ fn health(
 fn share_failed(spec: &CardSpec, cycles: f64) -> f64 {
     let spread = spec.wear.life_spread;
     let middle = spec.wear.block_life(0.0);
+    let cycles = spec.wear.damage(cycles);
     if cycles <= 0.0 || spread <= 0.0 {
         return if cycles > middle { 1.0 } else { 0.0 };
     }
@@ -346,7 +347,7 @@ impl Worn {
     fn life(&self, card: &LoadedCard, workload: &Workload) -> CardLife {
         let spec = &card.spec;
         let pools = Pool::all(self, spec);
-        let rated = |pool: &&Pool| pool.of_cycle * f64::from(pool.endurance_cycles);
+        let rated = |pool: &&Pool| pool.of_cycle * pool.wear(spec).rated_erases();
         let first_worn = pools.iter().min_by(|one, other| rated(one).total_cmp(&rated(other)));
         let pool = first_worn.unwrap_or(&pools[0]);
         let [least, middle, longest] =
@@ -493,7 +494,7 @@ fn cycles(wear: &WearSpec, blocks: usize, to_spare: usize, seed: u64) -> [f64; 3
         .map(|_| {
             let mut deviations: Vec<f64> = (0..blocks).map(|_| random.normal()).collect();
             let (_, deviation, _) = deviations.select_nth_unstable_by(failing, f64::total_cmp);
-            wear.block_life(*deviation)
+            wear.erases_until(wear.block_life(*deviation))
         })
         .collect();
     all.sort_by(f64::total_cmp);
@@ -515,6 +516,12 @@ mod tests {
         let tenths: Vec<u8> = years.iter().map(|year| year.life_b).collect();
         assert_eq!(tenths, [2, 3, 6, 11, 11]);
         assert!(years.iter().all(|year| year.life_a == year.life_b && (1..=3).contains(&year.pre_eol)));
+        // Heated blocks have little of the damage, and a thousand times the life where nearly all of it is repaired.
+        let mut heated = spec.clone();
+        (heated.wear.anneal_cycles, heated.wear.anneal_share) = (1, 0.999);
+        assert!((heated.wear.rated_erases() / rated - 1000.0).abs() < 2.0, "{}", heated.wear.rated_erases());
+        let tenths = health(&heated, (rated / 10.0, None), 1000, 100);
+        assert!(tenths.iter().all(|year| (year.life_b, year.pre_eol) == (1, 1)), "{tenths:?}");
         // The area has ten times the cycles, and half of the writes.
         let area = health(&spec, (rated / 10.0, Some(rated / 2.0)), 1000, 100);
         assert_eq!(area.iter().map(|year| year.life_a).collect::<Vec<u8>>(), [1, 2, 3, 6, 11]);

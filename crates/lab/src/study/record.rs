@@ -357,12 +357,12 @@ fn conclusion(one: &Recording, piece_bytes: u64) -> String {
     let (given, taken) = (rate(bytes_per_s as f64), rate(one.sustained_bytes_per_s));
     if !one.keeps_up {
         return format!(
-            "{given} cannot be recorded: {taken} is written in the mean, and any buffer overflows."
+            "{given} cannot be recorded: the flash takes {taken} on average, so a buffer of any size overflows."
         );
     }
     let pieces = one.buffer_bytes.div_ceil(piece_bytes.max(1));
     format!(
-        "{given} is recorded without loss through a buffer of {} ({}): the longest write takes {}, and {taken} is written in the mean.",
+        "{given} is recorded without loss through a buffer of {} ({}): the longest write takes {}, and the flash takes {taken} on average.",
         buffer(one.buffer_bytes),
         count(pieces, "piece"),
         time(one.longest_us())

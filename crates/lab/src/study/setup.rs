@@ -119,7 +119,7 @@ impl Basis {
         });
         let without = self.without_maximum.as_ref().filter(|without| !without.is_empty());
         let without = without.map(|without| format!("no maximum is known of: {}", without.join(", ")));
-        let least_certain = self.least_certain.as_ref().map(|value| format!("least certain: {value}"));
+        let least_certain = self.least_certain.as_ref().map(|value| format!("least certain input: {value}"));
         [maxima, without, least_certain].into_iter().flatten().collect()
     }
 }

@@ -23,7 +23,10 @@ use crate::card::state::CardState;
 use crate::progress::Listener;
 use facts::FIRST_MIN;
 use floatgate_config::Library;
-use points::{existing_point, filesystem_point, partition_point, recipe_point, size_point, trust_point};
+use points::{
+    existing_point, filesystem_point, no_filesystem_point, partition_point, recipe_point, size_point,
+    trust_point,
+};
 use wear::{life_point, lives, no_speed_point, speed_point};
 
 /// Default number of bytes written to a card per day.
@@ -98,21 +101,30 @@ pub fn advise(
     let mut points = Vec::new();
     points.extend(trust_point(known));
     points.extend(size_point(known));
-    points.push(partition_point(known, fs, start, &place));
-    points.push(filesystem_point(&matrix, fs, &likeness, &wanted.needs, &unfit));
-    points.push(recipe_point(known, &recipe(fs, &place), fs, &wanted.needs));
+    let lost = known.loses_data();
+    if !known.is_untrue {
+        points.push(partition_point(known, fs, start, &place));
+    }
+    if let Some(reason) = &lost {
+        points.push(no_filesystem_point(known, reason));
+    } else {
+        points.push(filesystem_point(&matrix, fs, &likeness, &wanted.needs, &unfit));
+        points.push(recipe_point(known, &recipe(fs, &place), fs, &wanted.needs));
+    }
     points.extend(existing_point(known, &place));
     // The value that the device reports has priority over other evidence.
     let has_life = known.is_card_visible || known.life_used_percent.is_some();
-    let lives = match known.loses_data() {
+    let lives = match &lost {
         None if has_life => lives(&model, fs, wanted)?,
         _ => Vec::new(),
     };
-    points.push(match known.is_card_visible {
-        true => speed_point(known, (&matrix, &lives), fs, &model, wanted)?,
-        false => no_speed_point(known),
-    });
-    if let Some(reason) = known.loses_data() {
+    if lost.is_none() {
+        points.push(match known.is_card_visible {
+            true => speed_point(known, (&matrix, &lives), fs, &model, wanted)?,
+            false => no_speed_point(known),
+        });
+    }
+    if let Some(reason) = lost {
         points.push(
             Point::new("life", "no life is promised: it does not keep what is written").rests_on(reason),
         );

@@ -15,6 +15,16 @@ pub(super) fn trust_point(known: &DeviceFacts) -> Option<Point> {
     Some(Point::new("trust", format!("do not use this card: {reason}")).rests_on(reason.clone()))
 }
 
+/// A card that does not keep what is written gets no filesystem.
+pub(super) fn no_filesystem_point(known: &DeviceFacts, reason: &str) -> Point {
+    let advice = if known.is_untrue {
+        "none: no filesystem keeps its data on this card. Return the card"
+    } else {
+        "none: return the card. Only a partition that ends within its real size, as the one above, keeps its data"
+    };
+    Point::new("filesystem", advice).rests_on(reason.to_owned())
+}
+
 /// Advice on a card that is smaller than it reports.
 pub(super) fn size_point(known: &DeviceFacts) -> Option<Point> {
     let claimed = known.claimed_bytes.filter(|claimed| *claimed > known.capacity_bytes)?;
@@ -113,7 +123,8 @@ pub(super) fn filesystem_point(
     unfit: &dyn Fn(BlockFs) -> Option<&'static str>,
 ) -> Point {
     let card = matrix.cards.first();
-    let advice = card.map_or_else(String::new, |card| card.advice.clone());
+    let is_possible = |name: &str| BlockFs::named(name).is_none_or(|fs| unfit(fs).is_none());
+    let advice = card.map_or_else(String::new, |card| card.with(is_possible));
     let faster: Vec<&str> = card
         .map(|card| card.filesystems.iter().map(|score| score.filesystem.as_str()))
         .into_iter()

@@ -92,7 +92,7 @@ pub(crate) fn flash_blocks(spec: &CardSpec, capacity_bytes: u64) -> u64 {
 /// Number of bytes that can be written to a new card until all blocks have reached their rated cycles.
 fn life_bytes(spec: &CardSpec, capacity_bytes: u64, amplification: f64) -> f64 {
     let flash = flash_blocks(spec, capacity_bytes) as f64 * spec.au_bytes as f64;
-    flash * f64::from(spec.wear.endurance_cycles) / amplification
+    flash * spec.wear.rated_erases() / amplification
 }
 
 /// Advice on the life: bytes that can be written, and years.

@@ -6,7 +6,7 @@ clients=$(cat "$IN/clients")
 cuts=$(cat "$IN/cuts")
 to_create=300
 [ -z "$cuts" ] || to_create=100
-for module in virtio_blk ext4 crc32c_generic crc32c f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs; do
+for module in virtio_blk ext4 crc32c_generic crc32c f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs reiserfs; do
   modprobe "$module" 2>/dev/null
 done
 # QEMU's first two drives are the guest's input and output; User Mode Linux has the card alone.
@@ -48,6 +48,8 @@ make() {
     exfat) mkfs.exfat $part ;;
     btrfs) mkfs.btrfs -q -f $keep $part ;;
     xfs) mkfs.xfs -q -f $keep $part ;;
+    # It never discards.
+    reiserfs) mkreiserfs -q -f -f $part ;;
   esac
 }
 
@@ -55,7 +57,7 @@ make() {
 mount_options() {
   case $1-$2 in
     *-yes) echo "-o discard" ;;
-    vfat-no | exfat-no | *-default) ;;
+    vfat-no | exfat-no | reiserfs-no | *-default) ;;
     *-no) echo "-o nodiscard" ;;
   esac
 }
@@ -70,6 +72,7 @@ check() {
     exfat) fsck.exfat -n $part ;;
     btrfs) btrfs check $part ;;
     xfs) xfs_repair -n $part ;;
+    reiserfs) reiserfsck --check --yes --quiet $part ;;
   esac
 }
 

@@ -28,7 +28,7 @@ pub const GUEST: &str = include_str!("guest.sh");
 pub const UML_INIT: &str = include_str!("uml.sh");
 
 /// Filesystems that the guest can make: name, and the programs that it needs with their Debian packages.
-pub const FILESYSTEMS: [(&str, &str); 7] = [
+pub const FILESYSTEMS: [(&str, &str); 8] = [
     ("ext4", "mkfs.ext4:e2fsprogs fsck.ext4:e2fsprogs"),
     ("f2fs", "mkfs.f2fs:f2fs-tools fsck.f2fs:f2fs-tools"),
     ("nilfs2", "mkfs.nilfs2:nilfs-tools nilfs_cleanerd:nilfs-tools"),
@@ -36,6 +36,7 @@ pub const FILESYSTEMS: [(&str, &str); 7] = [
     ("exfat", "mkfs.exfat:exfatprogs fsck.exfat:exfatprogs"),
     ("btrfs", "mkfs.btrfs:btrfs-progs btrfs:btrfs-progs"),
     ("xfs", "mkfs.xfs:xfsprogs xfs_repair:xfsprogs"),
+    ("reiserfs", "mkreiserfs:reiserfsprogs reiserfsck:reiserfsprogs"),
 ];
 
 /// Workloads: name, and the programs that it needs with their Debian packages.

@@ -77,8 +77,8 @@ fn draw_axis(canvas: &mut Canvas, lanes: &Lanes, (top, bottom): (i32, i32), coun
         }
     }
     canvas.line((LEFT, bottom), (RIGHT, bottom), AXIS);
-    let spans = if count == 1 { "span" } else { "spans" };
-    let caption = format!("time from the start, {}; {} in {count} {spans}", axis.unit, lanes.range);
+    let steps = if count == 1 { "step" } else { "steps" };
+    let caption = format!("time from the start, {}; {} in {count} {steps}", axis.unit, lanes.range);
     canvas.text((LEFT + PLOT / 2, bottom + 31), &caption, Type::new(SMALL, FAINT, Anchor::Middle));
 }
 
@@ -233,7 +233,7 @@ mod tests {
         assert_texts_inside(&svg);
         assert!(
             svg.contains("\ntR  34.7 us\n")
-                && svg.contains("\ntime from the start, us; 76.0 us in 25 spans\n")
+                && svg.contains("\ntime from the start, us; 76.0 us in 25 steps\n")
         );
         assert!(svg.contains("<title>die 0: tR (array), 34.7 us from 13.3 us</title>"));
     }
