@@ -111,7 +111,9 @@ pub enum EccError {
         alike: u64,
     },
     /// Two dumps that are to be of two chips hold the same structures.
-    #[error("both dumps are of the same chip: {twice} of {structures} structures would be in the joined dump twice")]
+    #[error(
+        "both dumps are of the same chip: {twice} of {structures} structures would be in the joined dump twice"
+    )]
     Repeats {
         /// Different structures in both dumps.
         structures: u64,
