@@ -598,7 +598,7 @@ def _end(key: str, end: str, value: Any) -> Any:
     """The end of a range, of which very large ones are no integers any more."""
     value = _plain(f"{key}.{end}", value)
     if isinstance(value, int) and not _has_64_bits(value):
-        raise ValueError(f"{key}.{end}: {value} is beyond 64 bits: write it as a float")
+        raise ArgumentError(f"{key}.{end}: {value} is beyond 64 bits", "write it as a float")
     return value
 
 

@@ -257,7 +257,13 @@ def test_encrypted_files_are_read_with_their_key(tmp_path: Path) -> None:
     for key in (master, file, [bytes(64), master]):
         image = floatgate.Image(path, key=key)
         assert image.open("/secret/hostname").read() == b"board\n"
-    assert {file.encrypted for file in floatgate.Image(path).ls("/secret")} == {True}
+    locked = floatgate.Image(path)
+    assert {file.encrypted for file in locked.ls("/secret")} == {True}
+    with pytest.raises(floatgate.MissingFile, match="the names there are encrypted, and no key was given") as caught:
+        locked.open("/secret/hostname")
+    assert "`key` of `Image`" in str(caught.value.help)
+    with pytest.raises(floatgate.MissingFile, match="the names there are encrypted"):
+        locked.ls("/secret/hostname")
     with pytest.raises(floatgate.ArgumentError, match="16 to 64 bytes"):
         floatgate.Image(path, key=b"short")
     with pytest.raises(floatgate.MissingFile, match="key"):
