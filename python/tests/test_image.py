@@ -247,6 +247,15 @@ def test_advice_on_images_names_arguments(tree: Path, ubi: Path, tmp_path: Path)
     assert caught.value.help == "`Image.ls()` lists what is there"
 
 
+def test_an_image_without_room_is_refused_with_its_argument(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "file").write_bytes(bytes(number * number % 251 for number in range(1 << 15)))
+    with pytest.raises(floatgate.ArgumentError) as caught:
+        floatgate.Image.build(tree, tmp_path / "image", format="littlefs", size=1 << 14)
+    assert caught.value.help == "a larger `size` has more room"
+
+
 def test_encrypted_files_are_read_with_their_key(tmp_path: Path) -> None:
     sample = Path(__file__).parents[2] / "crates/image/tests/readonly/data/encrypted.ext4.gz"
     path = tmp_path / "card.ext4"
