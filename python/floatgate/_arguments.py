@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional, TypeVar, Union
 
 from . import _floatgate as native
+from ._error import ArgumentError
 
 Value = Union[str, int, float, bool]
 Path = Union[str, "os.PathLike[str]"]
 Overrides = Mapping[str, Value]
+T = TypeVar("T")
 
 
 def fspath(argument: str, path: Path) -> str:
@@ -58,6 +61,15 @@ def named(
     corner: str = "typ",
     seed: int = 0,
     bad_blocks: int = 0,
+    partition: Optional[int] = None,
 ) -> native.Named:
     """A setup in the form that the native module accepts."""
-    return (setup, changes, corner, seed, bad_blocks)
+    return (setup, changes, corner, seed, bad_blocks, partition)
+
+
+def renamed(old: str, value: T, new: str, given: object) -> T:
+    """Value of an argument by its older name, with a warning; `given` is the value by its new name, or None."""
+    if given is not None:
+        raise ArgumentError(f"{old}: this is the older name of `{new}`, which is given, too", f"leave `{old}` out")
+    warnings.warn(f"the argument `{old}` is now called `{new}`", DeprecationWarning, stacklevel=3)
+    return value

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional, Union, final
 
 #: Setup, overrides, corner, seed and number of factory bad blocks.
-Named = tuple[Union[str, "os.PathLike[str]"], Optional[Mapping[str, Any]], str, int, int]
+Named = tuple[Union[str, "os.PathLike[str]"], Optional[Mapping[str, Any]], str, int, int, Optional[int]]
 #: First block, blocks, skip, pages, continuous, secondary block, filesystem and whether advice is asked for.
 Tests = tuple[int, int, int, Sequence[int], bool, Optional[int], Optional[str], bool]
 

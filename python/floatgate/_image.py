@@ -301,7 +301,7 @@ class _Reader(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         if start + offset < 0:
-            raise ValueError(f"seek to {start + offset}, before the beginning")
+            raise ArgumentError(f"offset: a seek to {start + offset}", "give a position that is not before the beginning")
         self._at = start + offset
         return self._at
 

@@ -6,10 +6,10 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Optional, cast
+from typing import TYPE_CHECKING, Any, Literal, Optional, Union, cast
 
 from . import _floatgate as native
-from ._arguments import Overrides, Path, fspath, named, numbers, overrides, strings
+from ._arguments import Overrides, Path, fspath, named, numbers, overrides, renamed, strings
 from ._error import ArgumentError
 from ._plot import Plotted, bars, points, waterfall
 from ._result import Result, row, row_of
@@ -572,6 +572,7 @@ def speed(
     secondary_block: Optional[int] = None,
     fs: Optional[Filesystem] = None,
     advice: bool = False,
+    partition: Optional[int] = None,
 ) -> Speed:
     """``flash_speed``'s tests on a setup, in virtual time.
 
@@ -599,6 +600,8 @@ def speed(
         Test a new filesystem on the flash instead of the bare flash.
     advice : bool
         Also try every single change that might be faster, into ``to_dict()["advice"]``.
+    partition : int, optional
+        Bytes of the partition in use; that of the setup by default, or the whole chip.
 
     Returns
     -------
@@ -615,7 +618,7 @@ def speed(
     >>> speed("am62a-w35n01jw", {"bus.mode": "1S-8S-8S"})["page read"].breakdown_ns["array"] > 0
     True
     """
-    of = named(setup, set, corner, seed, bad_blocks)
+    of = named(setup, set, corner, seed, bad_blocks, partition)
     tests = (first_block, blocks, skip, numbers("pages", pages), continuous, secondary_block, fs, advice)
     return Speed(native.speed(of, tests))
 
@@ -628,6 +631,7 @@ def trace(
     corner: Corner = "typ",
     seed: int = 0,
     bad_blocks: int = 0,
+    partition: Optional[int] = None,
 ) -> Trace:
     """One operation, recorded: what every resource did, and when.
 
@@ -637,6 +641,8 @@ def trace(
         As for `speed`.
     operation : str
         ``read-page``, ``read-2-pages``, ``read-block``, ``write-page``, ``erase``, ``mount``, ``write-file`` and the like.
+    partition : int, optional
+        Bytes of the partition in use; that of the setup by default, or the whole chip.
 
     Returns
     -------
@@ -653,7 +659,7 @@ def trace(
     >>> [span.what for span in trace("am62a-w35n01jw", "erase") if span.resource == "die 0"][-1]
     'tBERS'
     """
-    of = named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks)
+    of = named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks, partition=partition)
     data = json.loads(native.trace_operation(of, operation))
     return Trace(data, [row(Span, span) for span in data["spans"]])
 
@@ -765,6 +771,7 @@ def fs(
     fill_percent: int = 80,
     seed: int = 0,
     bad_blocks: int = 0,
+    partition: Optional[int] = None,
 ) -> FsComparison:
     """JFFS2, UBIFS and the bare flash side by side.
 
@@ -780,6 +787,8 @@ def fs(
         Bytes of the file that is written and read.
     fill_percent : int
         Percent of the free space that files take when mounting is measured.
+    partition : int, optional
+        Bytes of the partition in use; that of the setup by default, or the whole chip.
 
     Returns
     -------
@@ -793,7 +802,7 @@ def fs(
 
     Examples
     --------
-    >>> run = fs("imx6-mx30lf2g18ac", {"partition.size": "16MiB"}, filesystems="ubifs", tests="mount")
+    >>> run = fs("imx6-mx30lf2g18ac", partition=16 << 20, filesystems="ubifs", tests="mount")
     >>> any(row.name.startswith("mount") and row.unit == "s" for row in run)
     True
     """
@@ -808,7 +817,7 @@ def fs(
         "bytes": bytes,
         "fill_percent": fill_percent,
     }
-    of = named(setup, set, seed=seed, bad_blocks=bad_blocks)
+    of = named(setup, set, seed=seed, bad_blocks=bad_blocks, partition=partition)
     data = json.loads(native.compare_filesystems(of, comparison))
     return FsComparison(data, [row(FsRow, entry) for entry in data["rows"]])
 
@@ -825,6 +834,7 @@ def age(
     scrub_days: Optional[int] = 91,
     chips: int = 5,
     seed: int = 0,
+    partition: Optional[int] = None,
 ) -> Age:
     """A filesystem over years, on cells that wear and lose charge.
 
@@ -848,6 +858,8 @@ def age(
         Number of chips, each with a seed of its own.
     seed : int
         Seed of the first chip.
+    partition : int, optional
+        Bytes of the partition in use; that of the setup by default, or the whole chip.
 
     Returns
     -------
@@ -878,7 +890,7 @@ def age(
         "scrub_days": scrub_days,
         "chips": chips,
     }
-    data = json.loads(native.live(named(setup, set, seed=seed), lives))
+    data = json.loads(native.live(named(setup, set, seed=seed, partition=partition), lives))
     return Age(data, [row(Life, life) for life in data["runs"][0]["lives"]])
 
 
@@ -890,11 +902,13 @@ def powercut(
     mode: Literal["linear", "log", "exhaustive", "random", "unmount"] = "linear",
     cuts: int = 1000,
     steps: int = 150,
-    second: Literal["never", "sampled", "exhaustive"] = "never",
+    recovery_cuts: Union[int, Literal["exhaustive"], None] = None,
     fast: bool = False,
     faults: bool = False,
-    size: Optional[int] = None,
+    partition: Optional[int] = None,
     seed: int = 0,
+    second: Optional[Literal["never", "sampled", "exhaustive"]] = None,
+    size: Optional[int] = None,
 ) -> Powercut:
     """A filesystem that loses power at flash operations, and has to come back with what was on flash.
 
@@ -910,16 +924,18 @@ def powercut(
         Number of first cuts of the modes random and linear.
     steps : int
         Steps of the workload.
-    second : {"never", "sampled", "exhaustive"}
-        Cuts of the recovery.
+    recovery_cuts : {0, 1, "exhaustive"}
+        Number of further cuts after each first one, in its recovery; 0 by default. ``"exhaustive"`` cuts at every operation of each recovery.
     fast : bool
         Flash in memory instead of the simulated chip.
     faults : bool
         Bad blocks, and in memory bit errors, too.
-    size : int, optional
+    partition : int, optional
         Bytes of the flash; 16 MiB by default.
     seed : int
         Seed of the workload and of what cuts leave.
+    second, size
+        Deprecated: older names of `recovery_cuts` and `partition`. `second` is ``"never"``, ``"sampled"`` or ``"exhaustive"``.
 
     Returns
     -------
@@ -942,13 +958,24 @@ def powercut(
         "mode": mode,
         "cuts": cuts,
         "steps": steps,
-        "second": second,
+        "second": _recovery_cuts(recovery_cuts) if second is None else renamed("second", second, "recovery_cuts", recovery_cuts),
         "fast": fast,
         "faults": faults,
-        "size": size,
+        "partition": partition if size is None else renamed("size", size, "partition", partition),
     }
     data = json.loads(native.cut_power(fspath("setup", setup), overrides(set), seed, campaign))
     return Powercut(data, [row(CutRow, step) for step in data["by_step"]])
+
+
+def _recovery_cuts(cuts: Union[int, str, None]) -> str:
+    """Cuts of recoveries, as the native module calls them."""
+    names: dict[Union[int, str], str] = {0: "never", 1: "sampled", "exhaustive": "exhaustive"}
+    cuts = 0 if cuts is None else cuts
+    if isinstance(cuts, bool) or not isinstance(cuts, (int, str)):
+        raise TypeError(f'recovery_cuts: expected an int or "exhaustive", got {cuts!r}')
+    if cuts not in names:
+        raise ArgumentError(f"recovery_cuts: {cuts!r} is out of range", 'give 0, 1 or "exhaustive"')
+    return names[cuts]
 
 
 def ecc(

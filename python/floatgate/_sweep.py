@@ -425,7 +425,7 @@ def sweep(
         "constraints": strings("constraints", constraints),
         "objectives": {"maximise": strings("maximise", maximise), "minimise": strings("minimise", minimise)},
         **_space(space),
-        **({"sample": _plain("sample", _mapping("sample", sample))} if sample is not None else {}),
+        **({"sample": _plain("sample", _sample(sample))} if sample is not None else {}),
         **({"population": _population(population)} if population is not None else {}),
     }
     share = None if shard is None else "/".join(map(str, shard)) if isinstance(shard, tuple) else str(shard)
@@ -563,6 +563,13 @@ def _finish_parts(table: Table, folder: str) -> None:
     _replace(os.path.join(folder, "_floatgate.json"), lambda file: file.write(text))
 
 
+def _sample(sample: Any) -> Mapping[str, Any]:
+    if not isinstance(sample, Mapping):
+        keys = "{'random': 20} or {'latin_hypercube': 20, 'seed': 1}"
+        raise TypeError(f"sample: expected a mapping such as {keys}, got {sample!r}")
+    return sample
+
+
 def _mapping(argument: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise TypeError(f"{argument}: expected a mapping, got {value!r}")
@@ -598,7 +605,7 @@ def _end(key: str, end: str, value: Any) -> Any:
     """The end of a range, of which very large ones are no integers any more."""
     value = _plain(f"{key}.{end}", value)
     if isinstance(value, int) and not _has_64_bits(value):
-        raise ValueError(f"{key}.{end}: {value} is beyond 64 bits: write it as a float")
+        raise ArgumentError(f"{key}.{end}: {value} is beyond 64 bits", "write it as a float")
     return value
 
 

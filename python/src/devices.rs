@@ -17,7 +17,6 @@ use floatgate_mtd::{
 };
 use floatgate_sim::partition;
 use floatgate_sim::rig::{self, Device};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString};
@@ -137,6 +136,11 @@ fn otp_area(name: &str) -> Result<OtpArea, Failure> {
     }
 }
 
+/// Failure of an argument outside its range. `value` is the argument with its value, such as `bit: 8`.
+fn out_of_range(value: &str, range: &str) -> Failure {
+    Failure::new(format!("{value} is out of range"), Some(format!("give {range}")))
+}
+
 /// Requested power cut: in the n-th program or erase from now on, after `share` of it; or after some ns.
 pub(crate) struct CutOrder {
     operation: Option<u64>,
@@ -151,14 +155,15 @@ impl CutOrder {
         after_ns: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         extract!(operation: Option<i128>, share: f64, after_ns: i128);
-        let refused = |why: String| Err(PyValueError::new_err(why));
+        let refused = |value: &str, range: &str| -> PyResult<Self> { Err(out_of_range(value, range).into()) };
+        let value = operation.unwrap_or(0);
         let operation = operation.map(u64::try_from).transpose();
         match (operation, u64::try_from(after_ns)) {
             (Err(_) | Ok(Some(0)), _) => {
-                refused("operation: give 1 for the next program or erase, or more".into())
+                refused(&format!("operation: {value}"), "1 for the next program or erase, or more")
             }
-            _ if !(0.0..=1.0).contains(&share) => refused(format!("share: {share}; give 0 to 1")),
-            (_, Err(_)) => refused(format!("after_ns: {after_ns}; give 0 or more")),
+            _ if !(0.0..=1.0).contains(&share) => refused(&format!("share: {share}"), "0 to 1"),
+            (_, Err(_)) => refused(&format!("after_ns: {after_ns}"), "0 or more"),
             (Ok(operation), Ok(after)) => Ok(Self { operation, share, after: Nanos::from_ns(after) }),
         }
     }
@@ -369,7 +374,7 @@ impl NativeMtd {
     ) -> PyResult<()> {
         extract!(addr: u64, bit: u32, oob_byte: Option<u32>);
         if bit > 7 {
-            return Err(PyValueError::new_err(format!("bit: {bit}; give 0 to 7")));
+            return Err(out_of_range(&format!("bit: {bit}"), "0 to 7").into());
         }
         let mut flash = locked(&self.0);
         let addr = flash.chip_addr(addr)?;
@@ -385,8 +390,8 @@ impl NativeMtd {
                 data_bytes + u64::from(byte)
             }
             Some(byte) => {
-                let why = format!("oob_byte: {byte}; a page has {} bytes of OOB", row_bytes - data_bytes);
-                return Err(PyValueError::new_err(why));
+                let help = format!("a page has {} bytes of OOB", row_bytes - data_bytes);
+                return Err(Failure::new(format!("oob_byte: {byte} is out of range"), Some(help)).into());
             }
         };
         let page = u32::try_from(addr / data_bytes).unwrap_or(u32::MAX);
@@ -417,10 +422,10 @@ impl NativeMtd {
     fn bake<'py>(&self, days: &Bound<'py, PyAny>, temperature_c: &Bound<'py, PyAny>) -> PyResult<()> {
         extract!(days: f64, temperature_c: f64);
         if !(0.0..=1e6).contains(&days) {
-            return Err(PyValueError::new_err(format!("days: {days}; give 0 to 1000000")));
+            return Err(out_of_range(&format!("days: {days}"), "0 to 1000000").into());
         }
         if !(-100.0..=400.0).contains(&temperature_c) {
-            return Err(PyValueError::new_err(format!("temperature_c: {temperature_c}; give -100 to 400")));
+            return Err(out_of_range(&format!("temperature_c: {temperature_c}"), "-100 to 400").into());
         }
         let mut flash = locked(&self.0);
         // This fails for NOR.

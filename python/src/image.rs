@@ -11,7 +11,7 @@ use floatgate_image::extract::{
     DirectoryTarget, ExtractError, ExtractLimits, Extractions, TarTarget, show_name,
 };
 use floatgate_image::info::selected_info;
-use floatgate_image::list::{Listed, list};
+use floatgate_image::list::{Listed, encrypted_names, list};
 use floatgate_image::{Access, FileRow, FlashSizes, Image, ImageError, ImageFs, PageSizes, Selection};
 use floatgate_lab::report::ResultKind;
 use floatgate_mtd::advice::Help;
@@ -78,6 +78,15 @@ impl NativeImage {
         Failure::new(message, Some(in_python(&error.help()))).missing(is_missing)
     }
 
+    /// Failure to find a path, whose names may be encrypted.
+    fn unresolved(&self, fs: &mut dyn FileSystem, path: &[u8], error: fs::Error) -> Failure {
+        let why = if error == fs::Error::NotFound { encrypted_names(fs, path) } else { None };
+        let Some(why) = why else { return self.failure_at(path, error) };
+        let help = "`Image.ls()` lists what is there; `key` of `Image` names the key".to_owned();
+        let message = format!("{}: {}: {error}: {why}", self.path.display(), show_name(path));
+        Failure::new(message, Some(help)).missing(true)
+    }
+
     /// Runs `work` on the open image.
     fn with_image<T>(&self, work: impl FnOnce(&Image) -> T) -> T {
         work(&self.image.lock().unwrap_or_else(PoisonError::into_inner))
@@ -100,7 +109,7 @@ impl NativeImage {
     }
 
     fn list(&self, fs: &mut dyn FileSystem, path: &[u8], recursive: bool) -> Result<Vec<FileRow>, Failure> {
-        let listing = list(fs, path, recursive).map_err(|error| self.failure_at(path, error))?;
+        let listing = list(fs, path, recursive).map_err(|error| self.unresolved(fs, path, error))?;
         if let Some((path, why)) = listing.refused.into_iter().next() {
             return Err(self.failure_at(&path.join(&b'/'), ImageError::NoNode(why.to_string())));
         }
@@ -151,7 +160,7 @@ impl NativeImage {
     fn stat(&self, py: Python<'_>, path: Vec<u8>) -> PyResult<String> {
         Ok(py.detach(|| -> Result<_, Failure> {
             let row = self.with_files(|fs| {
-                let inode = fs.resolve(&path).map_err(|error| self.failure_at(&path, error))?;
+                let inode = fs.resolve(&path).map_err(|error| self.unresolved(fs, &path, error))?;
                 let file = Listed::read(fs, std::slice::from_ref(&path), inode);
                 Ok(file.map_err(|error| self.failure_at(&path, error))?.row())
             })?;

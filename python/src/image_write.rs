@@ -82,6 +82,33 @@ impl NewImage {
         })
     }
 
+    /// Advice with the arguments of `Image.build`, where the command has options with other names; `None` for other errors.
+    fn help(&self, error: &BuildError) -> Option<&'static str> {
+        let is_sized = matches!(self.format.as_str(), "jffs2" | "littlefs" | "spiffs");
+        match error {
+            BuildError::NoSpace | BuildError::PadTooSmall { .. } if is_sized => {
+                Some("a larger `size` has more room")
+            }
+            BuildError::Parameter { field: "LEB size", .. } => Some(
+                "UBIFS takes LEBs of 15360 bytes and more: give larger eraseblocks with `sizes`, such as (1, 65536)",
+            ),
+            BuildError::NoSpace
+            | BuildError::TooFewLebs { .. }
+            | BuildError::VolumeTooSmall { .. }
+            | BuildError::Sizes(_)
+            | BuildError::Parameter { .. } => {
+                Some("name a larger flash with `part` or `setup`; `compress` of zstd or zlib needs less")
+            }
+            BuildError::Shape(_) => {
+                Some("those of most NANDs are `sizes=(2048, 131072)`; `parts()` lists the parts")
+            }
+            BuildError::TreeShape(_) => {
+                Some("`sizes` states the sizes of pages and blocks, and `size` that of the partition")
+            }
+            _ => None,
+        }
+    }
+
     /// Refuses arguments that mean nothing to a format.
     fn check(&self) -> Result<(), Failure> {
         let format = self.format.as_str();
@@ -176,9 +203,14 @@ pub(crate) fn build_image(
             if metadata.is_dir() { Source::Directory(source.clone()) } else { Source::Tar(source.clone()) };
         let out = Output::create(&output, &[&source]).map_err(Failure::helped)?;
         let file = out.file().try_clone().map_err(|error| Failure::helped(out.failed(error)))?;
-        let built = build(&files, file, &options).map_err(|error| match error {
-            BuildError::Image(_) | BuildError::Ubi(_) => Failure::helped_in(&output, &error),
-            _ => Failure::helped(error),
+        let built = build(&files, file, &options).map_err(|error| {
+            if let Some(help) = image.help(&error) {
+                return Failure::new(error, Some(help.to_owned()));
+            }
+            match error {
+                BuildError::Image(_) | BuildError::Ubi(_) => Failure::helped_in(&output, &error),
+                _ => Failure::helped(error),
+            }
         })?;
         out.finish().map_err(Failure::helped)?;
         in_envelope(&ResultKind::ImageBuild.of(&source), &built)

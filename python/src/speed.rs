@@ -12,6 +12,7 @@ use floatgate_lab::report::{Origin, ResultKind};
 use floatgate_lab::speed::{Corrections, Measured, SpeedOptions};
 use floatgate_lab::speed_run::{self, SpeedRun};
 use floatgate_sim::machine::FilesystemKind;
+use floatgate_sim::partition;
 use floatgate_sim::rig::RigOptions;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -25,6 +26,8 @@ arguments! { in order:
         corner: String,
         seed: u64,
         bad_blocks: u32,
+        /// Size of the partition, bytes; `None` for that of the setup.
+        partition: Option<u64>,
     }
 }
 
@@ -33,6 +36,15 @@ impl Named {
     pub(crate) fn origin(&self, kind: ResultKind, setup: &Setup) -> Origin {
         let origin = kind.of_setup(&self.setup.0, setup).with(&self.set.0).seeded(self.seed);
         origin.on_chip(self.corner().unwrap_or_default(), self.bad_blocks)
+    }
+
+    /// The same, in which the size of the partition is one of the overrides.
+    pub(crate) fn sized(mut self) -> Result<Self, Failure> {
+        if let Some(bytes) = self.partition.take() {
+            let size = partition::of_size(&self.config()?, bytes)?;
+            self.set.0.push(size.to_string());
+        }
+        Ok(self)
     }
 
     /// JSON of the options that all studies on a setup share.
@@ -170,6 +182,7 @@ impl NativeSpeed {
 #[pyfunction]
 pub(crate) fn speed(py: Python<'_>, named: Named, tests: Tests) -> PyResult<NativeSpeed> {
     let work = || -> Result<NativeSpeed, Failure> {
+        let named = named.sized()?;
         let (setup, sets) = named.open(&[])?;
         let (options, chosen) = (named.options(), tests.options()?);
         let run = if tests.advice {

@@ -107,6 +107,7 @@ pub(crate) fn trace_operation<'py>(
     extract!(operation: String);
     Ok(py.detach(|| -> Result<_, Failure> {
         let operation = chosen("operation", &operation, &Operation::ALL)?;
+        let named = named.sized()?;
         let (setup, sets) = named.open(&[])?;
         let config = library().resolve(&setup, &sets)?;
         let traced = trace::trace(library(), &config, named.options(), operation)?;
@@ -229,6 +230,7 @@ impl Comparison {
 #[pyfunction]
 pub(crate) fn compare_filesystems(py: Python<'_>, named: Named, comparison: Comparison) -> PyResult<String> {
     interruptible(py, move |cancel| {
+        let named = named.sized()?;
         let (setup, sets) = named.open(&[])?;
         let config = library().resolve(&setup, &sets)?;
         let options = comparison.options()?;
@@ -284,7 +286,7 @@ impl Lives {
 #[pyfunction]
 pub(crate) fn live(py: Python<'_>, named: Named, lives: Lives) -> PyResult<String> {
     interruptible(py, move |cancel| {
-        let finished = finished(&Age, lives.options(&named)?, cancel)?;
+        let finished = finished(&Age, lives.options(&named.sized()?)?, cancel)?;
         in_envelope(&finished.origin, &finished)
     })
 }
@@ -298,7 +300,7 @@ arguments! {
         second: String,
         fast: bool,
         faults: bool,
-        size: Option<u64>,
+        partition: Option<u64>,
     }
 }
 
@@ -347,7 +349,7 @@ pub(crate) fn cut_power<'py>(
 ) -> PyResult<String> {
     extract!(seed: u64);
     interruptible(py, move |cancel| {
-        let of = (filesystem_kind(&campaign.fs)?, campaign.size);
+        let of = (filesystem_kind(&campaign.fs)?, campaign.partition);
         let flash = SetupFlash::of_setup(library(), &setup, &Override::parse_all(&set)?, of)?;
         let options = campaign.options(&flash, seed)?;
         // An error ends the campaign at the next workload; the progress callback ends it at the next
@@ -361,7 +363,7 @@ pub(crate) fn cut_power<'py>(
         let report = report.map_err(|error| {
             Failure::new(
                 error,
-                Some("choose another chip, a larger size, more steps or another seed".to_owned()),
+                Some("choose another chip, a larger `partition`, more `steps` or another `seed`".to_owned()),
             )
         })?;
         let origin = ResultKind::Powercut.of(&setup).with(&set).seeded(seed);

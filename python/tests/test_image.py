@@ -247,6 +247,15 @@ def test_advice_on_images_names_arguments(tree: Path, ubi: Path, tmp_path: Path)
     assert caught.value.help == "`Image.ls()` lists what is there"
 
 
+def test_an_image_without_room_is_refused_with_its_argument(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "file").write_bytes(bytes(number * number % 251 for number in range(1 << 15)))
+    with pytest.raises(floatgate.ArgumentError) as caught:
+        floatgate.Image.build(tree, tmp_path / "image", format="littlefs", size=1 << 14)
+    assert caught.value.help == "a larger `size` has more room"
+
+
 def test_encrypted_files_are_read_with_their_key(tmp_path: Path) -> None:
     sample = Path(__file__).parents[2] / "crates/image/tests/readonly/data/encrypted.ext4.gz"
     path = tmp_path / "card.ext4"
@@ -257,7 +266,13 @@ def test_encrypted_files_are_read_with_their_key(tmp_path: Path) -> None:
     for key in (master, file, [bytes(64), master]):
         image = floatgate.Image(path, key=key)
         assert image.open("/secret/hostname").read() == b"board\n"
-    assert {file.encrypted for file in floatgate.Image(path).ls("/secret")} == {True}
+    locked = floatgate.Image(path)
+    assert {file.encrypted for file in locked.ls("/secret")} == {True}
+    with pytest.raises(floatgate.MissingFile, match="the names there are encrypted, and no key was given") as caught:
+        locked.open("/secret/hostname")
+    assert "`key` of `Image`" in str(caught.value.help)
+    with pytest.raises(floatgate.MissingFile, match="the names there are encrypted"):
+        locked.ls("/secret/hostname")
     with pytest.raises(floatgate.ArgumentError, match="16 to 64 bytes"):
         floatgate.Image(path, key=b"short")
     with pytest.raises(floatgate.MissingFile, match="key"):

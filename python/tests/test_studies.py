@@ -260,6 +260,9 @@ def test_a_wrong_type_is_said_by_the_name_of_the_argument(call: Callable[[], obj
         (lambda: floatgate.SpiBus("stm32-n25q128a").xfer(256), "opcode: 256 is out of range", "give 0 to 255"),
         (lambda: floatgate.fs("am62a-w35n01jw", fill_percent=100), "fill_percent is out of range", "give 1 to 95"),
         (lambda: floatgate.powercut("am62a-w35n01jw", cuts=0), "cuts is out of range", "give 1 or more"),
+        (lambda: floatgate.powercut("am62a-w35n01jw", recovery_cuts=2), "recovery_cuts: 2 is out of range", 'give 0, 1 or "exhaustive"'),
+        (lambda: floatgate.fs("am62a-w35n01jw", partition=0), "a partition of 0 bytes", "give it at least one eraseblock"),
+        (lambda: floatgate.speed("am62a-w35n01jw", partition=-1), "partition: -1 is out of range", "give 0 to"),
         (lambda: floatgate.SpiBus("stm32-n25q128a").xfer(0x9F), "the chip refuses: command 0x9f with lanes, address bytes, dummy cycles or data that", "the chip takes 0x9f as 1S-1S-1S with 0 address bytes, 0 dummy cycles and data from the chip"),
         (lambda: floatgate.Image.build(".", "x", part="mx30lf2g18ac", sizes=(1, 2)), "the sizes of the flash are given twice", "give one of"),
     ],
@@ -268,6 +271,22 @@ def test_a_wrong_value_is_said_with_those_that_are_right(call: Callable[[], obje
     with pytest.raises(floatgate.Error, match=f"^{said}") as caught:
         call()
     assert help is None or str(caught.value.help).startswith(help)
+
+
+def test_older_names_of_arguments_work_with_a_warning() -> None:
+    few: dict[str, Any] = {"cuts": 4, "steps": 20, "fast": True}
+    with pytest.warns(DeprecationWarning, match="`second` is now called `recovery_cuts`"):
+        old = floatgate.powercut("imx6-mx30lf2g18ac", second="sampled", size=16 << 20, **few)
+    new = floatgate.powercut("imx6-mx30lf2g18ac", recovery_cuts=1, partition=16 << 20, **few)
+    assert old.to_dict() == new.to_dict() and new.cuts >= 4
+    with pytest.raises(floatgate.ArgumentError, match="^size: this is the older name of `partition`"):
+        floatgate.powercut("imx6-mx30lf2g18ac", size=8 << 20, partition=8 << 20, **few)
+
+
+def test_a_partition_is_an_override() -> None:
+    sized = floatgate.trace("imx6-mx30lf2g18ac", partition=8 << 20)
+    assert sized.to_dict()["overrides"] == ["partition.size=8388608"]
+    assert sized.to_dict() == floatgate.trace("imx6-mx30lf2g18ac", set={"partition.size": 8 << 20}).to_dict()
 
 
 def test_advice_names_arguments_and_functions() -> None:

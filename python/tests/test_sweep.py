@@ -322,7 +322,7 @@ def test_what_is_of_another_type_is_named() -> None:
         ("measure: expected .* got 5", {"measure": 5}),
         ("constraints: expected .* got 5", {"constraints": [5]}),
         ("options: expected .* got 5", {"options": 5}),
-        ("sample: expected .* got 5", {"sample": 5}),
+        ("sample: expected a mapping such as {'random': 20} or .* got 5", {"sample": 5}),
         ("population: expected .* got 5", {"population": 5}),
         ("population.vary: expected .* got 5", {"population": {"members": 3, "vary": 5}}),
         ("chunk: expected .* got 'x'", {"chunk": "x"}),

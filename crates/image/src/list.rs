@@ -44,6 +44,19 @@ pub struct Listing {
     pub refused: Vec<(Vec<Vec<u8>>, WalkError)>,
 }
 
+/// Reason for which the names on the way to a path are not those of the files: a directory is encrypted.
+pub fn encrypted_names(fs: &mut dyn FileSystem, path: &[u8]) -> Option<String> {
+    let mut directory = fs.root();
+    for part in path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+        if fs.attributes(directory).ok()?.is_encrypted() {
+            let why = fs.why_encrypted(directory).unwrap_or_else(|| "no key was given".to_owned());
+            return Some(format!("the names there are encrypted, and {why}"));
+        }
+        directory = fs.lookup(directory, part).ok()?;
+    }
+    None
+}
+
 /// Lists the file at `path`, or the entries of the directory at `path`; with `recursive` also the entries of all
 /// directories below.
 ///

@@ -8,6 +8,7 @@ use crate::terminal;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use floatgate_image::check::Finding;
 use floatgate_image::extract::show_name;
+use floatgate_image::list::encrypted_names;
 use floatgate_image::open::is_stream;
 use floatgate_image::write_back::WriteBack;
 use floatgate_image::{Access, FlashSizes, Image, ImageError, ImageFs, PageSizes, Selection};
@@ -206,19 +207,6 @@ impl ImageArgs {
     pub(super) fn failed(&self, error: impl Into<ImageError>) -> Failure {
         failure(&self.image, &error.into())
     }
-}
-
-/// Reason for which the names on the way to a path are not those of the files: a directory is encrypted.
-fn encrypted_names(fs: &mut dyn FileSystem, path: &[u8]) -> Option<String> {
-    let mut directory = fs.root();
-    for part in path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
-        if fs.attributes(directory).ok()?.is_encrypted() {
-            let why = fs.why_encrypted(directory).unwrap_or_else(|| "no key was given".to_owned());
-            return Some(format!("the names there are encrypted, and {why}"));
-        }
-        directory = fs.lookup(directory, part).ok()?;
-    }
-    None
 }
 
 /// Checks that a path is a file that can be read repeatedly or written.

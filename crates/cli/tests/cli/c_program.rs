@@ -151,7 +151,7 @@ fn a_filesystem_at_the_other_end_of_a_pipe_is_cut() {
     assert_eq!((&json["kind"], &json["runs"]), (&"powercut-program".into(), &4.into()));
     let forget = format!("FORGET_FSYNC=1 exec {}", program.display());
     let forget = crate::own_program::script(&folder, "forget", &forget);
-    for (program, code, kinds) in [(program.to_str().unwrap(), 0, 0), (&forget, 1, 1)] {
+    for (program, code, kinds) in [(program.to_str().unwrap(), 0, 0), (forget.as_str(), 1, 1)] {
         let line = format!(
             "powercut imx6-mx30lf2g18ac --fs {program} --partition 4MiB --steps 9 --mode exhaustive --kind before --json"
         );
