@@ -194,11 +194,11 @@ impl MasterKey {
             );
         };
         let (purpose, numbers) = if flag == INODES_64 {
-            (KEY_OF_INODES_64, Numbers::OfInode(place.inode))
+            (KEY_OF_INODES_64, Numbers::Inode(place.inode))
         } else {
             let mut key = [0; 16];
             derive(&self.bytes, HASH_KEY, &[], &mut key);
-            (KEY_OF_INODES_32, Numbers::OfHash(sip_hash(key, place.inode.into()) as u32))
+            (KEY_OF_INODES_32, Numbers::Hash(sip_hash(key, place.inode.into()) as u32))
         };
         let key = |mode: u8, len: usize| {
             let (mut info, mut key) = (vec![mode], vec![0; len]);
@@ -228,7 +228,7 @@ impl MasterKey {
         };
         let both = || Some((Contents::new(&of_bytes(contents)?)?, Names::new(&of_bytes(names)?, 0)?));
         let short = || format!("a key of {} bytes is too short for a policy of version 1", self.bytes.len());
-        let key = |(contents, names)| FileKey { contents, names, numbers: Numbers::OfUnits };
+        let key = |(contents, names)| FileKey { contents, names, numbers: Numbers::Units };
         both().map(key).ok_or_else(short)
     }
 }
@@ -243,19 +243,19 @@ struct Place {
 /// Numbers of the units of a file in their IVs.
 enum Numbers {
     /// Those in the file.
-    OfUnits,
+    Units,
     /// The inode in the upper 32 bits.
-    OfInode(u32),
+    Inode(u32),
     /// Added to a hash of the inode, of 32 bits.
-    OfHash(u32),
+    Hash(u32),
 }
 
 impl Numbers {
     fn of(&self, unit: u64) -> u64 {
         match self {
-            Self::OfUnits => unit,
-            Self::OfInode(inode) => u64::from(*inode) << 32 | unit,
-            Self::OfHash(hash) => u64::from(hash.wrapping_add(unit as u32)),
+            Self::Units => unit,
+            Self::Inode(inode) => u64::from(*inode) << 32 | unit,
+            Self::Hash(hash) => u64::from(hash.wrapping_add(unit as u32)),
         }
     }
 }
@@ -448,9 +448,9 @@ mod tests {
             let found = keys.by_names(&context, &none, || encrypted(name));
             assert_eq!(found, Some((descriptor, 1)));
             let found = found.into_iter().collect();
-            assert!(keys.of_file(&context, &found).unwrap().is_ok());
+            assert!(keys.of_file(&context, &Place::default(), &found).unwrap().is_ok());
         }
-        let why = keys.of_file(&context, &none).unwrap().err().unwrap();
+        let why = keys.of_file(&context, &Place::default(), &none).unwrap().err().unwrap();
         assert!(why.contains("no key fits") && why.ends_with("0123456789abcdef"), "{why}");
         for wrong in [*b"a/b\0\0\0\0\0\0\0\0\0\0\0\0\0", *b"a\0b\0\0\0\0\0\0\0\0\0\0\0\0\0", [1; 16]] {
             assert_eq!(keys.by_names(&context, &none, || encrypted(wrong)), None);
