@@ -69,7 +69,7 @@ impl Format for UbiShape {
             },
             Access::Write => match edit::writable_volume(chosen, recover, choose_ubifs) {
                 Err(error @ ImageError::NoFilesystem(_)) => {
-                    return tree::changed(chosen, recover)?.map_or(Err(error), Ok);
+                    return tree::changed(chosen, recover)?.ok_or(error);
                 }
                 volume => volume?,
             },
