@@ -26,6 +26,7 @@ use super::selection::Chosen;
 pub use super::selection::Selection;
 use super::words::size;
 use crate::ImageError;
+use crate::error::TreeLack;
 use crate::map;
 use floatgate_host::open::{open_file, read_pipe};
 
@@ -255,13 +256,28 @@ impl Image {
     /// A file in which nothing of flash was found, but a filesystem that is written anew when it is changed.
     fn over_changeable(file: File, error: ImageError, sizes: FlashSizes) -> Result<Self, ImageError> {
         let file = Arc::new(file);
-        let image = match Self::pages_around(&file, &error, &sizes)? {
+        let mut image = match Self::pages_around(&file, &error, &sizes)? {
             Some(pages) => Self::corrected(&file, 0, pages, Access::Write, (None, sizes))?,
-            None => Self::plain(file, sizes),
+            None => Self::plain(Arc::clone(&file), sizes),
         };
-        let found = map::readable(&*image.store()?)?;
+        let mut found = map::readable(&*image.store()?)?;
+        // A controller may have put ECC bytes between the data.
+        if found.is_empty() && image.corrected.is_none() && sizes.stated_pages().is_none() {
+            let marked = MarkedPages::find(&*image.store()?)?.map(MarkedPages::shape);
+            let corrected = marked
+                .filter(|pages| sizes.allows(pages))
+                .and_then(|pages| Self::corrected(&file, 0, pages, Access::Write, (None, sizes)).ok());
+            if let Some(corrected) = corrected {
+                found = map::readable(&*corrected.store()?)?;
+                image = corrected;
+            }
+        }
         if !found.iter().any(|found| found.kind == map::Kind::Littlefs) {
-            return Err(error);
+            let only_read = |found: &map::Readable| ImageError::OnlyRead {
+                kind: found.kind.name(),
+                lack: TreeLack::Changes,
+            };
+            return Err(found.first().map_or(error, only_read));
         }
         let found = found.iter().map(ImageLocation::tree).collect();
         Ok(Self { found, access: Access::Write, ..image })
