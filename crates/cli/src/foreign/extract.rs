@@ -104,7 +104,7 @@ impl Reader {
 
 /// Failure for a file without an image of the wanted format, with the format that it holds instead.
 fn not_found(path: &Path, wanted: &str, error: &ImageError) -> Failure {
-    let opened = Image::open_any(path, FlashSizes::default()).ok();
+    let opened = Image::open_sized(path, Access::Read, FlashSizes::default()).ok();
     let info = opened.and_then(|opened| selected_info(&opened, &Selection::default()).ok());
     let one = info.iter().flat_map(|info| &info.images).next();
     let kind = one.map(|one| match (&one.tree, &one.jffs2) {
