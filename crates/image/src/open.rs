@@ -366,10 +366,13 @@ impl Image {
             (is_explained && !image.found.is_empty()).then_some(image)
         };
         let shift = start % u64::from(pages.stride());
-        if (1..=u64::from(pages.oob_bytes)).contains(&shift)
-            && let Some(image) = explained(start - shift, pages)
-        {
-            return Ok(image);
+        if (1..=u64::from(pages.oob_bytes)).contains(&shift) {
+            // UBI may write less at once than a page holds.
+            let larger = [2, 4].map(|times| pages.joined(pages.page_bytes.saturating_mul(times)));
+            let mut all = [Some(pages)].into_iter().chain(larger).flatten();
+            if let Some(image) = all.find_map(|pages| explained(start - shift, pages)) {
+                return Ok(image);
+            }
         }
         let image = Self::corrected(file, start, pages, access, known)?.require_found(pages)?;
         let wanted = image.found.iter().filter_map(ImageLocation::min_io_bytes).max().unwrap_or(0);
