@@ -26,6 +26,7 @@ use super::selection::Chosen;
 pub use super::selection::Selection;
 use super::words::size;
 use crate::ImageError;
+use crate::error::TreeLack;
 use crate::map;
 use floatgate_host::open::{open_file, read_pipe};
 
@@ -275,13 +276,28 @@ impl Image {
     /// changes.
     fn over_changeable(file: File, error: ImageError, sizes: FlashSizes) -> Result<Self, ImageError> {
         let file = Arc::new(file);
-        let image = match Self::pages_around(&file, &error, &sizes)? {
+        let mut image = match Self::pages_around(&file, &error, &sizes)? {
             Some(pages) => Self::corrected(&file, 0, pages, Access::Write, (None, sizes))?,
-            None => Self::plain(file, sizes),
+            None => Self::plain(Arc::clone(&file), sizes),
         };
-        let found = map::readable(&*image.store()?)?;
+        let mut found = map::readable(&*image.store()?)?;
+        // A controller may have put ECC bytes between the data.
+        if found.is_empty() && image.corrected.is_none() && sizes.stated_pages().is_none() {
+            let marked = MarkedPages::find(&*image.store()?)?.map(MarkedPages::shape);
+            let corrected = marked
+                .filter(|pages| sizes.allows(pages))
+                .and_then(|pages| Self::corrected(&file, 0, pages, Access::Write, (None, sizes)).ok());
+            if let Some(corrected) = corrected {
+                found = map::readable(&*corrected.store()?)?;
+                image = corrected;
+            }
+        }
         if !found.iter().any(|found| found.kind == map::Kind::Littlefs) {
-            return Err(error);
+            let only_read = |found: &map::Readable| ImageError::OnlyRead {
+                kind: found.kind.name(),
+                lack: TreeLack::Changes,
+            };
+            return Err(found.first().map_or(error, only_read));
         }
         let found = found.iter().map(ImageLocation::tree).collect();
         Ok(Self { found, access: Access::Write, ..image })
@@ -369,10 +385,13 @@ impl Image {
             (is_explained && !image.found.is_empty()).then_some(image)
         };
         let shift = start % u64::from(pages.stride());
-        if (1..=u64::from(pages.oob_bytes)).contains(&shift)
-            && let Some(image) = explained(start - shift, pages)
-        {
-            return Ok(image);
+        if (1..=u64::from(pages.oob_bytes)).contains(&shift) {
+            // UBI may write less at once than a page holds.
+            let larger = [2, 4].map(|times| pages.joined(pages.page_bytes.saturating_mul(times)));
+            let mut all = [Some(pages)].into_iter().chain(larger).flatten();
+            if let Some(image) = all.find_map(|pages| explained(start - shift, pages)) {
+                return Ok(image);
+            }
         }
         let image = Self::corrected(file, start, pages, access, known)?.require_found(pages)?;
         let wanted = image.found.iter().filter_map(ImageLocation::min_io_bytes).max().unwrap_or(0);

@@ -404,7 +404,8 @@ fn compare(
         let named: Vec<String> = bad.iter().take(NAMED).map(ToString::to_string).collect();
         let more = if bad.len() > NAMED { ", ..." } else { "" };
         let what = count(bad.len() as u64, "PEB");
-        patch.misfits.push(format!("{what} that would change are bad blocks: {}{more}", named.join(", ")));
+        let are = if bad.len() == 1 { "is a bad block" } else { "are bad blocks" };
+        patch.misfits.push(format!("{what} that would change {are}: {}{more}", named.join(", ")));
     }
     Ok(patch)
 }

@@ -172,6 +172,10 @@ fn ties_count_against_no_dump() {
     assert_eq!(report.dumps[1], turned.dumps[0]);
     assert!(report.dumps.iter().all(|dump| (1..=20).contains(&dump.wrong_bits)), "{report:?}");
     assert!(report.undecided_bits > 60, "{report:?}");
+    // A page with data in one dump alone is not erased.
+    let mut erased = clean.clone();
+    erased[2112 * 7..2112 * 8].fill(0xFF);
+    assert!(merged(&none, &[clean.clone(), erased]).unwrap().1 == clean);
 }
 
 /// A page that is erased in one dump and damaged in the other: neither the order of the dumps nor the page's place changes what is counted.

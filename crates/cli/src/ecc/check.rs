@@ -57,6 +57,9 @@ pub(super) struct Checked {
     pub(super) regions: Vec<CheckedRegion>,
     /// Kind of the dump; `None` if the page sizes were stated and a code fits.
     pub(super) dump: Option<DumpKind>,
+    /// Other pages in which no code fits either.
+    #[serde(skip)]
+    pub(super) others: Vec<PageGeometry>,
 }
 
 /// A part of the dump.
@@ -101,7 +104,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let file = Repeatable::new(&args.file, args.geometry.is_stated())?;
     let checked = match args.geometry.of_dump(file.path(), args.apart.path())? {
         DumpPages::Known(geometry, kind) => args.checked(geometry, kind, file.path())?,
-        DumpPages::Unknown(kind) => Checked { detection: None, regions: Vec::new(), dump: Some(kind) },
+        DumpPages::Unknown(kind) => {
+            Checked { detection: None, regions: Vec::new(), dump: Some(kind), others: Vec::new() }
+        }
     };
     destination.report(&ResultKind::EccCheck.of(&args.file), &checked, || text(&checked))?;
     let is_good = !checked.regions.is_empty() && checked.regions.iter().all(CheckedRegion::is_good);
@@ -116,16 +121,17 @@ impl Args {
         kind: Option<DumpKind>,
         path: &Path,
     ) -> Result<Checked, Failure> {
-        let (regions, detection, finder) = match self.code.code()? {
+        let (regions, detection, finder, kind, others) = match self.code.code()? {
             Some(_) => {
                 let scheme = self.code.scheme_for(geometry.clone(), self.geometry.asked()?)?;
                 let finder = Finder::new(geometry, (&self.file, path), &self.apart)?;
-                (Regions::one(RegionEcc::Code(Box::new(scheme))), None, finder)
+                (Regions::one(RegionEcc::Code(Box::new(scheme))), None, finder, kind, Vec::new())
             }
             None => {
                 let finder = Finder::new(geometry, (&self.file, path), &self.apart)?;
-                let detection = self.detected(&finder)?;
-                (detection.regions.clone(), Some(detection), finder)
+                let layout = self.code.layout()?;
+                let Found { finder, detection, kind, others } = finder.found(kind, layout.as_deref())?;
+                (detection.regions.clone(), Some(detection), finder, kind, others)
             }
         };
         let options = DecodeOptions { erased_threshold: self.erased_bitflips, ..DecodeOptions::default() };
@@ -133,12 +139,7 @@ impl Args {
         let regions = finder.decode((&regions, transform), options, None)?.into_iter();
         let regions = regions.map(CheckedRegion::without_code).collect();
         let dump = kind_of_unfit(kind, detection.as_ref(), (path, &self.apart))?;
-        Ok(Checked { detection, regions, dump })
-    }
-
-    fn detected(&self, finder: &Finder<'_>) -> Result<Detection, Failure> {
-        let layout = self.code.layout()?;
-        finder.detect(layout.as_deref())
+        Ok(Checked { detection, regions, dump, others })
     }
 }
 
@@ -167,6 +168,16 @@ pub(super) struct Finder<'a> {
     output: Option<&'a Path>,
 }
 
+/// Codes of a dump, and the pages in which they were found.
+pub(super) struct Found<'a> {
+    pub(super) finder: Finder<'a>,
+    pub(super) detection: Detection,
+    /// Kind of the dump with the sizes of these pages, if its contents show them.
+    pub(super) kind: Option<DumpKind>,
+    /// Other pages in which no code fits either.
+    pub(super) others: Vec<PageGeometry>,
+}
+
 impl<'a> Finder<'a> {
     /// `name` is the name of the file in messages.
     pub(super) fn new(
@@ -184,8 +195,47 @@ impl<'a> Finder<'a> {
         Self { output: Some(output), ..self }
     }
 
-    /// Codes and regions of the dump.
-    pub(super) fn detect(&self, layout: Option<&Layout>) -> Result<Detection, Failure> {
+    /// Codes and regions of the dump. If no code fits pages whose sizes the contents show, twice, four times, half and a quarter of them are tried.
+    pub(super) fn found(self, kind: Option<DumpKind>, layout: Option<&Layout>) -> Result<Found<'a>, Failure> {
+        let detection = self.detect(layout)?;
+        let is_shown = kind.as_ref().is_some_and(|kind| kind.kind == Kind::WithOob);
+        let mut others = Vec::new();
+        if detection.found().is_none() && is_shown && self.apart.path().is_none() {
+            for geometry in self.other_pages() {
+                let pages = self.pages.with_pages(geometry.full_page())?;
+                let finder = Self { geometry, pages, oob: None, ..self };
+                let sample =
+                    finder.read(None, |dump, progress| ecc::sample(&finder.geometry, dump, progress));
+                let Ok(sample) = sample else { continue };
+                let detection = Detector::new(&finder.geometry, layout).detect_known(&sample);
+                if detection.found().is_some() {
+                    let PageGeometry { page_bytes, oob_bytes, .. } = finder.geometry;
+                    let sizes = (Some(page_bytes), Some(oob_bytes));
+                    let kind = kind.map(|kind| DumpKind { page_bytes: sizes.0, oob_bytes: sizes.1, ..kind });
+                    return Ok(Found { finder, detection, kind, others: Vec::new() });
+                }
+                others.push(finder.geometry);
+            }
+        }
+        Ok(Found { finder: self, detection, kind, others })
+    }
+
+    /// Pages in blocks of the same size that are larger and smaller.
+    fn other_pages(&self) -> Vec<PageGeometry> {
+        let PageGeometry { page_bytes, oob_bytes, pages_per_block, .. } = self.geometry;
+        let larger = [2, 4].into_iter().filter_map(|times| {
+            let per_block = pages_per_block.map(|pages| (pages / times).max(1));
+            PageGeometry::new(page_bytes.checked_mul(times)?, oob_bytes.checked_mul(times)?, per_block).ok()
+        });
+        let smaller = [2, 4].into_iter().filter_map(|parts| {
+            let per_block = pages_per_block.and_then(|pages| pages.checked_mul(parts));
+            PageGeometry::new(page_bytes / parts, oob_bytes / parts, per_block).ok()
+        });
+        larger.chain(smaller).filter(|pages| self.pages.allows(pages.full_page())).collect()
+    }
+
+    /// Codes and regions of the dump in its pages.
+    fn detect(&self, layout: Option<&Layout>) -> Result<Detection, Failure> {
         if self.apart.only_ecc() {
             return Err(Failure::new(
                 "how many ECC bytes a page has depends on the code",
@@ -300,6 +350,11 @@ pub(super) fn text(checked: &Checked) -> String {
     let kind = checked.dump.as_ref().map(|dump| dump.kind);
     let mut lines: Vec<String> = checked.dump.iter().map(ToString::to_string).collect();
     lines.extend(checked.detection.iter().map(|detection| show::detected(detection, kind)));
+    if !checked.others.is_empty() {
+        let sizes = checked.others.iter().map(|pages| format!("{} + {}", pages.page_bytes, pages.oob_bytes));
+        let sizes: Vec<String> = sizes.collect();
+        lines.push(format!("No code fits in pages of these sizes either: {} bytes.", sizes.join(", ")));
+    }
     let is_one = checked.regions.len() == 1;
     lines.extend(checked.regions.iter().filter_map(|region| match &region.report {
         Some(report) if is_one => Some(show::decoded(report)),

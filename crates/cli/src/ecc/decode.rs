@@ -1,6 +1,6 @@
 //! `floatgate ecc decode`.
 
-use super::check::{self, Checked, CheckedRegion, Finder, kind_of_unfit};
+use super::check::{self, Checked, CheckedRegion, Finder, Found, kind_of_unfit};
 use super::files::{Input, Repeatable};
 use super::options::{ApartArgs, CodeArgs, DumpPages, GeometryArgs};
 use super::show::{self, ReportDestination};
@@ -135,10 +135,10 @@ impl Args {
             unknown @ DumpPages::Unknown(_) => (unknown.require(&self.file)?, None),
         };
         let finder = Finder::new(geometry, (&self.file, file.path()), &self.apart)?.with_output(&self.output);
-        let detection = finder.detect(None)?;
+        let Found { finder, detection, kind, others } = finder.found(kind, None)?;
         let dump = kind_of_unfit(kind, Some(&detection), (file.path(), &self.apart))?;
         if detection.found().is_none() {
-            let checked = Checked { detection: Some(detection), regions: Vec::new(), dump };
+            let checked = Checked { detection: Some(detection), regions: Vec::new(), dump, others };
             return Err(Failure::new(
                 format!("{}: {}", self.file.display(), check::text(&checked)),
                 "give the code with --code or --layout; --code none writes the data as they were read",
@@ -151,7 +151,8 @@ impl Args {
         let all = DecodeReport::total(regions.iter().filter_map(|region| region.report.as_ref()));
         let regions: Vec<CheckedRegion> = regions.into_iter().map(CheckedRegion::without_code).collect();
         let is_good = regions.iter().all(CheckedRegion::is_good);
-        let report = DetectedReport { all, checked: Checked { detection: Some(detection), regions, dump } };
+        let report =
+            DetectedReport { all, checked: Checked { detection: Some(detection), regions, dump, others } };
         destination
             .report(&ResultKind::EccDecode.of(&self.file), &report, || check::text(&report.checked))?;
         Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -145,6 +145,20 @@ impl Source {
         Ok(Self { path: path.to_owned(), page_bytes, kept })
     }
 
+    /// The same file with pages of another size.
+    pub(super) fn with_pages(&self, page_bytes: u32) -> Result<Self, Failure> {
+        let kept = self.kept.as_ref().map(File::try_clone).transpose();
+        let kept = kept.map_err(|error| unreadable(&self.path, &error))?;
+        Ok(Self { path: self.path.clone(), page_bytes, kept })
+    }
+
+    /// True if the file may consist of whole pages of another size, as of those that it has.
+    pub(super) fn allows(&self, page_bytes: u32) -> bool {
+        let bytes = std::fs::metadata(&self.path).map_or(0, |found| found.len());
+        let is_whole = |page: u32| page > 0 && bytes.is_multiple_of(page.into());
+        is_whole(page_bytes) || !is_whole(self.page_bytes)
+    }
+
     /// Opens the file at its start.
     pub(super) fn open(&self) -> Result<Input, Failure> {
         let Some(kept) = &self.kept else { return Input::open_dump(&self.path, self.page_bytes) };

@@ -433,7 +433,10 @@ impl Run for MkfsJffs2 {
 
     fn run(&self) -> Outcome {
         if self.pagesize != 4096 {
-            return Err(Failure::new("nodes have at most 4096 bytes of data", "leave --pagesize out"));
+            return Err(Failure::new(
+                format!("--pagesize {} is not supported: nodes have up to 4096 bytes of data", self.pagesize),
+                "leave --pagesize out: Linux on a machine with pages of 4 KiB reads the image",
+            ));
         }
         if !matches!(self.cleanmarker, 0 | 12) {
             return Err(Failure::new(

@@ -72,7 +72,8 @@ impl Reader {
     /// Opens the file, and finds the images that the options select.
     fn open(&self) -> Result<(Image, Vec<OneImage>), Failure> {
         let failed = |error: ImageError| image::failure(&self.filepath, &error);
-        let image = Image::open_sized(&self.filepath, Access::Read, FlashSizes::default()).map_err(failed)?;
+        let image = Image::open_sized(&self.filepath, Access::Read, FlashSizes::default());
+        let image = image.map_err(|error| not_found(&self.filepath, "UBI", &error))?;
         let all = selected_info(&image, &Selection::default()).map_err(failed)?.images;
         let first = self.start_offset.or(self.guess_offset).unwrap_or(0);
         let end = self.end_offset.unwrap_or(u64::MAX);
@@ -80,7 +81,7 @@ impl Reader {
             |one: &OneImage| (one.ubi.is_some() || one.ubifs.is_some()) && (first..end).contains(&one.offset);
         let images: Vec<OneImage> = all.into_iter().filter(is_meant).collect();
         if images.is_empty() {
-            return Err(failed(ImageError::Nothing));
+            return Err(not_found(&self.filepath, "UBI", &ImageError::Nothing));
         }
         if let (Some(wanted), Some(ubi)) = (self.peb_size, images.iter().find_map(|one| one.ubi.as_ref()))
             && wanted != ubi.peb_bytes
@@ -98,6 +99,26 @@ impl Reader {
     /// Exit status after an extraction.
     fn status(&self, is_whole: bool) -> Outcome {
         Ok(ExitCode::from(u8::from(!is_whole && !self.warn_only_block_read_errors)))
+    }
+}
+
+/// Failure for a file without an image of the wanted format, with the format that it holds instead.
+fn not_found(path: &Path, wanted: &str, error: &ImageError) -> Failure {
+    let opened = Image::open_sized(path, Access::Read, FlashSizes::default()).ok();
+    let info = opened.and_then(|opened| selected_info(&opened, &Selection::default()).ok());
+    let one = info.iter().flat_map(|info| &info.images).next();
+    let kind = one.map(|one| match (&one.tree, &one.jffs2) {
+        (Some(tree), _) => tree.kind.name(),
+        (None, Some(_)) => "JFFS2",
+        (None, None) if one.bare => "UBIFS",
+        (None, None) => "UBI",
+    });
+    match kind.filter(|kind| *kind != wanted) {
+        Some(kind) => Failure::new(
+            format!("{}: the image is {kind}, and not {wanted}", path.display()),
+            "`floatgate image extract` extracts it",
+        ),
+        None => image::failure(path, error),
     }
 }
 
@@ -421,10 +442,11 @@ impl Run for Jefferson {
             // Exit status of Python's exit(-1).
             return Ok(ExitCode::from(255));
         }
-        let image = Image::open_sized(&self.file, Access::Read, FlashSizes::default()).map_err(failed)?;
+        let image = Image::open_sized(&self.file, Access::Read, FlashSizes::default());
+        let image = image.map_err(|error| not_found(&self.file, "JFFS2", &error))?;
         let info = selected_info(&image, &Selection::default()).map_err(failed)?;
         let first = info.images.iter().find(|one| one.jffs2.is_some());
-        let one = first.ok_or_else(|| failed(ImageError::Nothing))?;
+        let one = first.ok_or_else(|| not_found(&self.file, "JFFS2", &ImageError::Nothing))?;
         let endian = match &one.jffs2 {
             Some(jffs2) if jffs2.shape.big_endian => '>',
             _ => '<',

@@ -86,7 +86,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => args.format.print(&ResultKind::ImagePatch.of(&args.new), &patch, "runs", || text(&patch))?,
     }
     if !args.format.is_for_programs() {
-        patch.misfits.iter().for_each(|misfit| terminal::print_note(&format!("does not fit: {misfit}")));
+        // The conclusion has the first one.
+        let others = patch.misfits.iter().skip(1);
+        others.for_each(|misfit| terminal::print_note(&format!("does not fit: {misfit}")));
     }
     Ok(ExitCode::from(u8::from(!patch.misfits.is_empty())))
 }

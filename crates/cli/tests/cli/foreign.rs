@@ -53,6 +53,10 @@ fn a_link_is_the_program() {
     assert_eq!(called("jefferson image.jffs2 -d out"), Some(255));
     assert_eq!(called("jefferson -v -f -d out image.jffs2"), Some(0));
     assert_eq!(called("jefferson"), Some(2));
+    let squashfs = include_bytes!("../../../image/src/tests/data/a.squashfs");
+    std::fs::write(folder.join("other"), squashfs).unwrap();
+    let other = run_in(&folder, ["as", "jefferson", "other", "-d", "none"]);
+    assert!(other.err.contains("the image is SquashFS, and not JFFS2"), "{}", other.err);
     assert_eq!(called("mkfs.ubifs -r root -m 2048 -e 126976 -c 100 -o root.ubifs -F"), Some(0));
     let ini =
         "[a]\nmode=ubi\nimage=root.ubifs\nvol_id=0\nvol_type=dynamic\nvol_name=a\nvol_flags=autoresize\n";

@@ -101,7 +101,7 @@ impl Detector {
     }
 
     /// Tries only the codes in the layouts of files.
-    pub(super) fn detect_known(&self, sample: &Sample) -> Detection {
+    pub fn detect_known(&self, sample: &Sample) -> Detection {
         self.detection(regions::find(&self.codes, sample, Reach::Files), sample, None)
     }
 

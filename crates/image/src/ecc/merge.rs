@@ -22,8 +22,11 @@ const MAX_TRIED_BITS: usize = 8;
 /// Least bytes of a page, neither 00h nor FFh in both dumps, that tell whether dumps are of one chip.
 const LEAST_BYTES: u32 = 64;
 
-/// Bytes for each zero bit, at least, in a page that is otherwise erased: one bit in 256.
-const ERASED_BYTES_PER_ZERO: usize = 32;
+/// Bytes for each zero bit, at least, in a page that is erased: one wrong bit in 32.
+const ERASED_BYTES_PER_ZERO: usize = 4;
+
+/// Zero bits of a byte from which it is data: single wrong bits seldom are in one byte.
+const DATA_ZEROS: u32 = 4;
 
 /// Share of the bits of such bytes, in percent, from which pages are alike. Two reads of one page with one wrong bit in 50 agree on 96 %,
 /// random pages on 50 %, and pages of text on about 70 %.
@@ -41,7 +44,7 @@ pub struct MergeReport {
     pub pages_that_differ: u64,
     /// Bits on which the dumps disagree.
     pub bits_that_differ: u64,
-    /// Bits for which as many dumps read 0 as 1. In a page that is otherwise erased they are written as 1, elsewhere as the first dump has them, unless
+    /// Bits for which as many dumps read 0 as 1. In a page that is erased in all dumps they are written as 1, elsewhere as the first dump has them, unless
     /// the ECC tells them.
     pub undecided_bits: u64,
     /// Steps with data under a code.
@@ -473,7 +476,7 @@ struct Vote {
     ties: Vec<u8>,
 }
 
-/// Writes the majority of each bit. Where there is none, the bit is 1 in a page that is otherwise erased: programming clears bits, and a wrong bit of
+/// Writes the majority of each bit. Where there is none, the bit is 1 in a page that is erased in all dumps: programming clears bits, and a wrong bit of
 /// an erased page reads 0. Elsewhere the first dump's is written.
 fn vote(raws: &[&[u8]], out: &mut [u8]) -> Vote {
     let mut vote = Vote { differing: 0, undecided: 0, ties: vec![0; out.len()] };
@@ -498,12 +501,18 @@ fn vote(raws: &[&[u8]], out: &mut [u8]) -> Vote {
             }
         }
     }
-    let zeros: u32 = out.iter().zip(&vote.ties).map(|(byte, tie)| (byte | tie).count_zeros()).sum();
-    if vote.undecided > 0 && zeros as usize * ERASED_BYTES_PER_ZERO <= out.len() {
+    if vote.undecided > 0 && raws.iter().all(|raw| is_worn_erased(raw)) {
         out.iter_mut().zip(&vote.ties).for_each(|(byte, tie)| *byte |= tie);
         vote.ties.fill(0);
     }
     vote
+}
+
+/// True of an erased page with single wrong bits.
+fn is_worn_erased(raw: &[u8]) -> bool {
+    let zeros: u32 = raw.iter().map(|byte| byte.count_zeros()).sum();
+    zeros as usize * ERASED_BYTES_PER_ZERO <= raw.len()
+        && raw.iter().all(|byte| byte.count_zeros() < DATA_ZEROS)
 }
 
 /// Removes ties that a code has decided: those are FFh in the messages and the ECC bytes.

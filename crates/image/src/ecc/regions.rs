@@ -4,7 +4,7 @@
 
 use super::Scheme;
 use super::codes::{Codes, Reach};
-use super::sample::{Group, Page, Sample, is_constant};
+use super::sample::{Group, Page, Sample, are_new, is_constant};
 use super::search::search;
 use super::trial::Trial;
 use rayon::prelude::*;
@@ -286,10 +286,11 @@ fn join(runs: &mut Vec<Run>) {
 const PLAIN_OOBS: usize = 2;
 const PLAIN_PART: usize = 8;
 
-/// True if OOB bytes depend on the data: pages with different data have different OOB bytes.
+/// True if OOB bytes depend on the data: pages with different data have different OOB bytes. A few wrong bits make no different data.
 pub(super) fn hold_ecc(groups: &[Group]) -> bool {
     let pages = || groups.iter().flat_map(|group| &group.pages);
-    let data: HashSet<&[u8]> = pages().map(|page| page.data()).collect();
+    let different = pages().zip(are_new(pages())).filter(|(_, is_new)| *is_new);
+    let data: HashSet<&[u8]> = different.map(|(page, _)| page.data()).collect();
     let oobs: HashSet<&[u8]> = pages().map(|page| page.oob()).filter(|oob| !is_constant(oob)).collect();
     // A few pages give too little evidence.
     oobs.len() > PLAIN_OOBS.max(data.len() / PLAIN_PART) || !oobs.is_empty() && oobs.len() == data.len()

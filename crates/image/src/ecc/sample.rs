@@ -26,6 +26,9 @@ const FILLED_BITFLIPS: u32 = 8;
 /// Bytes of a page for each wrong bit by which pages with the same data differ at most.
 const BYTES_PER_BITFLIP: usize = 32;
 
+/// Pages of which one may be a worn copy of another.
+const COPIES_PART: usize = 8;
+
 /// Pages with data, from everywhere in a dump.
 pub struct Sample {
     /// In the order of the dump.
@@ -57,8 +60,8 @@ pub(super) struct Page {
     pub(super) raw: Vec<u8>,
     /// Bytes of the data.
     page_bytes: usize,
-    /// Pieces of the data that are not one repeated byte with a few wrong bits, and those that are not one repeated byte.
-    pieces: (usize, usize),
+    /// True if a piece is more than one repeated byte with a few wrong bits, and the number of pieces that are not one repeated byte.
+    pieces: (bool, usize),
 }
 
 /// Picks pages with data from all parts of a dump, which is read once.
@@ -109,16 +112,16 @@ impl Sample {
         }
         let Some(group) = self.groups.last_mut() else { return };
         group.is_marked |= is_marked;
-        let (mut varied, mut uneven) = (0, 0);
+        let (mut is_varied, mut uneven) = (false, 0);
         for piece in data.chunks(PIECE).filter(|piece| !is_constant(piece) && !is_nearly_erased(piece)) {
             uneven += 1;
-            varied += usize::from(!is_nearly_filled(piece));
+            is_varied = is_varied || !is_nearly_filled(piece);
         }
         // Randomized pages have no constant pieces.
         if uneven * PIECE == data.len() {
             self.keystream.add(number, data);
         }
-        let pieces = (varied, uneven);
+        let pieces = (is_varied, uneven);
         let least = group.pages.iter().map(|page| page.pieces).min().unwrap_or_default();
         if uneven == 0 || group.pages.len() >= self.kept && pieces <= least {
             return;
@@ -131,21 +134,14 @@ impl Sample {
         }
     }
 
-    /// Leaves out the pages that differ from an earlier one with the same OOB by a few wrong bits: each of them looks different, and has the ECC bytes of
-    /// the same data.
+    /// Leaves out the worn copies of other pages, if there are many: each of them looks different, and shows no more.
     fn leave_copies(&mut self) {
-        let are_kept: Vec<bool> = {
-            let mut firsts: HashMap<&[u8], &[u8]> = HashMap::new();
-            let pages = self.groups.iter().flat_map(|group| &group.pages);
-            let are_kept = pages.map(|page| {
-                let (oob, data) = (page.oob(), page.data());
-                let first: &[u8] = firsts.entry(oob).or_insert(data);
-                first == data || !is_worn_copy(first, data)
-            });
-            are_kept.collect()
-        };
-        let mut are_kept = are_kept.into_iter();
-        self.groups.iter_mut().for_each(|group| group.pages.retain(|_| are_kept.next().unwrap_or(true)));
+        let are_new = are_new(self.groups.iter().flat_map(|group| &group.pages));
+        let copies = are_new.iter().filter(|is_new| !**is_new).count();
+        if copies * COPIES_PART > are_new.len() {
+            let mut are_new = are_new.into_iter();
+            self.groups.iter_mut().for_each(|group| group.pages.retain(|_| are_new.next().unwrap_or(true)));
+        }
     }
 
     /// Keeps fewer pages of each group, or makes larger groups of them.
@@ -227,6 +223,17 @@ fn is_nearly_filled(piece: &[u8]) -> bool {
     // Two of three bytes are right.
     let [one, two, three, ..] = piece else { return false };
     is_nearly(piece, if one == three { *one } else { *two }, FILLED_BITFLIPS)
+}
+
+/// True for each page that does not differ from an earlier one with the same OOB by only a few wrong bits.
+pub(super) fn are_new<'p>(pages: impl Iterator<Item = &'p Page>) -> Vec<bool> {
+    let mut firsts: HashMap<&[u8], &[u8]> = HashMap::new();
+    let is_new = pages.map(|page| {
+        let (oob, data) = (page.oob(), page.data());
+        let first: &[u8] = firsts.entry(oob).or_insert(data);
+        first == data || !is_worn_copy(first, data)
+    });
+    is_new.collect()
 }
 
 /// True of pages with the same data that differ by a few wrong bits.

@@ -819,6 +819,14 @@ fn a_littlefs_in_a_dump_with_oob_is_changed_with_its_ecc() {
     assert_eq!((report.steps.uncorrectable, report.scheme.layout.as_str()), (0, "large-page"));
     let seen = tree(&path);
     assert_eq!((&seen["new"].data, &seen["bin/tool"].data), (&noise(9000), &text()));
+    // A controller has put ECC bytes between the data.
+    let path = write(folder.path(), &in_layout(&plain, "gpmi"));
+    put(&path).unwrap();
+    assert!(std::fs::metadata(&path).unwrap().len() == len && tree(&path)["new"].data == noise(9000));
+    // A filesystem that is only read is named.
+    let path = write(folder.path(), &unzipped(SAMPLES[6].1));
+    let error = put(&path).map(drop).unwrap_err().to_string();
+    assert!(error.contains("the image is SPIFFS, which is read and not changed"), "{error}");
     let without_ecc = with_oob(&plain, (2048, 64));
     let path = write(folder.path(), &without_ecc);
     assert!(matches!(put(&path), Err(EditError::Image(floatgate_image::ImageError::OobReadOnly))));
