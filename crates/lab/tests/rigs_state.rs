@@ -328,7 +328,7 @@ fn the_clock_beside_that_of_the_phy_is_told_apart() {
     let too_fast = config("am62a-w35n01jw", &["bus.phy=true", "bus.clock_hz=100e6"]);
     let refused = wire(library(), &too_fast, TIMING_ONLY).err().unwrap();
     assert!(refused.to_string().contains("where it does not use its PHY"), "{refused}");
-    let help = floatgate_lab::Error::from(refused).help().unwrap().to_string();
+    let help = refused.help().unwrap().to_string();
     assert!(help.contains("lower bus.clock_hz") && !help.contains("bus.phy"), "{help}");
     let link = rig_of(&config("am62a-w35n01jw", &["bus.phy=true"]), TIMING_ONLY).device.link();
     let note = link.not_given.iter().find(|note| note.contains("gets 20.83 MHz")).unwrap();
