@@ -48,7 +48,12 @@
 
 #![cfg_attr(
     target_family = "wasm",
-    allow(dead_code, unused_imports, reason = "used by the studies that a page does not have")
+    allow(
+        dead_code,
+        unreachable_pub,
+        unused_imports,
+        reason = "used by the studies that a page does not have"
+    )
 )]
 
 #[cfg(not(target_family = "wasm"))]
@@ -72,12 +77,12 @@ pub mod fs_compare;
 pub mod fs_speed;
 #[cfg(not(target_family = "wasm"))]
 pub mod identify;
-#[cfg(not(target_family = "wasm"))]
 mod interval;
 #[cfg(not(target_family = "wasm"))]
 pub mod keystore;
 #[cfg(not(target_family = "wasm"))]
 pub mod life;
+mod operation;
 #[cfg(not(target_family = "wasm"))]
 pub mod otp;
 #[cfg(not(target_family = "wasm"))]

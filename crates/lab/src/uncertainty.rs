@@ -8,7 +8,7 @@
 
 use crate::certainty::{self, Heads};
 pub use crate::interval::Interval;
-use crate::papers::report::Operation;
+use crate::operation::Operation;
 use crate::speed::{Measured, Test};
 use floatgate_config::{Config, ConfigError, Library};
 use floatgate_device::spec::ChipSpec;
