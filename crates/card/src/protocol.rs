@@ -367,7 +367,7 @@ impl Protocol {
         data.len().min(transfer.bytes())
     }
 
-    /// What a host's driver finds of the SDIO functions of a card that is brought up; none on a card without any.
+    /// SDIO functions of a card that is brought up, as a host's driver finds them; none on a card without any.
     pub fn io_view(&mut self) -> Option<IoView> {
         let functions = self.registers.io_function?.functions;
         self.io.as_ref().filter(|io| io.is_ready())?;
@@ -634,7 +634,7 @@ impl Host<'_> {
         self.send_application(13, 0, "classes and allocation unit: SSR");
     }
 
-    /// What a host needs of function 1 before a driver is bound to it, and the first access of a driver.
+    /// Commands by which a host finds and enables function 1, and the first access of its driver.
     fn find_function(&mut self) {
         let read = |function, address| Direct::read(function, address).argument();
         let write = |function, address, data| Direct::write(function, address, data).argument();

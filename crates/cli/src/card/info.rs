@@ -98,7 +98,7 @@ fn tuples(io: &IoView) -> Table {
     table
 }
 
-/// What a driver finds of an SDIO function.
+/// Result of a driver's first access to an SDIO function.
 fn function(found: &FunctionView) -> String {
     let ready = if found.is_ready {
         format!("ready within {} ms", found.enable_timeout_ms)
