@@ -420,6 +420,7 @@ This page is generated from the types that read the files: `UPDATE_GOLDEN=1 carg
 | `chip` |  | required | Name of a part, or the table of a chip, with `base` and `profile` for the part it is based on. |
 | `controller` |  | none | Name of a controller, or its table, with `base` and `profile`. |
 | `host` |  | none | Name of a host, or its table, with `base` and `profile`. |
+| `concat` |  | none | List of parts whose chips follow `chip` on the same bus, each with its own chip select. All chips form one MTD, like Linux's `mtdconcat`: `concat = [\"w25n01gv\"]`. They have the same kind, page size, OOB and ECC; only NOR may have different eraseblocks, and is erased in the largest of them. |
 | `use` |  | the first | Name of the partition that is used, of several. |
 | `part` |  | none | Head of a chip of one's own: `kind`, `name`, `maker`, `title`, `source`. |
 ";
