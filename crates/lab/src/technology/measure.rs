@@ -140,7 +140,10 @@ fn of_flash(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> 
         setup => setup?,
     };
     let resolved = library.resolve(&setup, sets).and_then(|own| {
-        let chip_bytes = own.chip()?.facts().size_bytes;
+        let mut chip_bytes = own.chip()?.facts().size_bytes;
+        for other in library.concatenated(&own)? {
+            chip_bytes += other.chip()?.facts().size_bytes;
+        }
         Ok((own, chip_bytes))
     });
     let (own, chip_bytes) = match resolved {
