@@ -7,7 +7,6 @@ use crate::library;
 use crate::speed::Named;
 use floatgate_card::{Card, CardOptions, Fake};
 use floatgate_config::Override;
-use floatgate_device::cells::Cells;
 use floatgate_device::oracle::Faults;
 use floatgate_device::power::PowerCut;
 use floatgate_device::{Otp, OtpArea, Span};
@@ -231,13 +230,17 @@ impl Flash {
     /// Die or target of an eraseblock, and its number there.
     fn cells_of(&mut self, addr: u64) -> Result<(usize, u32), Failure> {
         let block = self.chip_addr(addr)? / u64::from(self.device.geometry().erase_bytes.max(1));
-        let of_part = self.device.oracle().cells(0).map_or(0, Cells::blocks);
-        if of_part == 0 {
-            let help = "take a setup with a NAND".to_owned();
-            return Err(Failure::new("the cells of a NOR have no model of wear", Some(help)));
+        let mut block = u32::try_from(block).unwrap_or(u32::MAX);
+        let oracle = self.device.oracle();
+        for part in 0.. {
+            let Some(cells) = oracle.cells(part) else { break };
+            if block < cells.blocks() {
+                return Ok((part, block));
+            }
+            block -= cells.blocks();
         }
-        let block = u32::try_from(block).unwrap_or(u32::MAX);
-        Ok(((block / of_part) as usize, block % of_part))
+        let help = "take a setup with a NAND".to_owned();
+        Err(Failure::new("the cells of a NOR have no model of wear", Some(help)))
     }
 
     fn otp(&mut self) -> Result<&mut dyn Otp, Failure> {

@@ -3,11 +3,12 @@
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
 use crate::outputs::OutputFile;
+use crate::printed::Output;
 use crate::table::Table;
 use crate::terminal;
 use floatgate_config::{Library, Override};
 use floatgate_lab::report::{Concluded, ResultKind};
-use floatgate_program::conformance::{self, Check, Checked, Error, Printed, Verdict};
+use floatgate_program::conformance::{self, Check, Checked, Error, Verdict};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -65,50 +66,18 @@ struct Row {
     check: &'static str,
     #[serde(flatten)]
     verdict: Verdict,
-    /// Last lines that the driver printed in a failed check.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    printed: Vec<String>,
-    /// Number of all these lines.
-    #[serde(skip_serializing_if = "is_zero")]
-    printed_lines: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(count: &u64) -> bool {
-    *count == 0
+    /// Output of the driver in a failed check.
+    #[serde(flatten)]
+    output: Output,
 }
 
 impl Row {
     fn new(part: &str, checked: Checked) -> Self {
         let Checked { check, verdict, printed } = checked;
-        let printed = if matches!(verdict, Verdict::Failed(_)) { printed } else { Printed::default() };
-        let (lines, count) = (Vec::from(printed.last), printed.lines);
-        Self { part: part.to_owned(), check: name(check), verdict, printed: lines, printed_lines: count }
-    }
-
-    /// Last lines of the output of a failed check, indented, with the number of those before.
-    fn output(&self) -> String {
-        let shown = self.printed.len().min(LINES_SHOWN);
-        let last = &self.printed[self.printed.len() - shown..];
-        let before = self.printed_lines - shown as u64;
-        let mut text = String::new();
-        if before > 0 {
-            text += &format!("\n  | ({} before)", common::grouped_count(before, "line"));
-        }
-        for line in last {
-            let start: String = line.chars().take(LINE_SHOWN).collect();
-            let rest = if start.len() < line.len() { ".." } else { "" };
-            text += &format!("\n  | {start}{rest}");
-        }
-        text
+        let output = if matches!(verdict, Verdict::Failed(_)) { printed.into() } else { Output::default() };
+        Self { part: part.to_owned(), check: name(check), verdict, output }
     }
 }
-
-/// Lines of the driver's output that the report for people has for a failed check. JSON and JUnit XML have more.
-const LINES_SHOWN: usize = 5;
-
-/// Characters of such a line.
-const LINE_SHOWN: usize = 200;
 
 /// Scorecard of a driver: numbers of verdicts, and a row for each check.
 #[derive(Serialize)]
@@ -273,7 +242,9 @@ impl Card {
             })));
         }
         let failures = self.rows.iter().filter_map(|row| match &row.verdict {
-            Verdict::Failed(why) => Some(format!("\n{}: {}: {why}{}", row.part, row.check, row.output())),
+            Verdict::Failed(why) => {
+                Some(format!("\n{}: {}: {why}{}", row.part, row.check, row.output.text()))
+            }
             _ => None,
         });
         let skipped: BTreeSet<&str> = self
@@ -292,11 +263,11 @@ impl Card {
         let case = |row: &Row| {
             let inside = match &row.verdict {
                 Verdict::Passed => String::new(),
-                Verdict::Failed(why) if row.printed.is_empty() => {
+                Verdict::Failed(why) if row.output.last.is_empty() => {
                     format!("<failure message=\"{}\"/>", xml(why))
                 }
                 Verdict::Failed(why) => {
-                    let lines: Vec<String> = row.printed.iter().map(|line| xml(line)).collect();
+                    let lines: Vec<String> = row.output.last.iter().map(|line| xml(line)).collect();
                     let lines = lines.join("\n");
                     format!("<failure message=\"{}\"/><system-out>{lines}</system-out>", xml(why))
                 }

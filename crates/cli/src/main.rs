@@ -32,6 +32,7 @@ mod outputs;
 mod papers;
 mod parts;
 mod powercut;
+mod printed;
 mod probe;
 mod profiles;
 mod report;

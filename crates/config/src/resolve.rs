@@ -73,6 +73,9 @@ impl Loaded {
     }
 }
 
+/// Key of the chips that follow the first one.
+const CONCAT: &str = "concat";
+
 /// Maximum length of a chain of base files.
 pub(super) const MAX_CHAIN: usize = 16;
 
@@ -231,6 +234,33 @@ impl Library {
         }
         let part = Part::extract(&tree, "part").ok().map(Arc::new);
         Ok(Prepared { tree, part, replaced, board: setup.board.clone() })
+    }
+
+    /// The same setup with each of the chips that `concat` names, in the place of its own chip. Empty without that key.
+    ///
+    /// # Errors
+    /// `concat` is not a list; unknown names, unreadable files, TOML errors.
+    pub fn concatenated(&self, config: &Config) -> Result<Vec<Config>, ConfigError> {
+        let all = match config.tree.child(CONCAT).map(|node| (node, &node.value)) {
+            None => return Ok(Vec::new()),
+            Some((_, Value::Array(all))) => all,
+            Some((node, found)) => {
+                let message = format!("expected a list of parts, found {}", found.describe());
+                return Err(node
+                    .wrong(CONCAT, message)
+                    .help("write `concat = [\"w25n01gv\"]`, without the first chip"));
+            }
+        };
+        let with = |chip: &Node| {
+            let mut tree = config.tree.clone();
+            [CONCAT, "part"].into_iter().for_each(|key| drop(take(&mut tree, key)));
+            put(&mut tree, Kind::Part.table(), chip.clone());
+            expand(&mut tree)?;
+            self.fill(Kind::Part, &mut tree)?;
+            let part = Part::extract(&tree, "part").map_err(|error| explain_missing_part(&tree, error))?;
+            Ok(Config { tree, part: Arc::new(part), board: config.board.clone() })
+        };
+        all.iter().map(with).collect()
     }
 
     /// Reads a card and applies `sets`. The table of the card is at `card`, the head of its file at `part`.

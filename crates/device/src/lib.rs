@@ -33,6 +33,7 @@
 pub mod array;
 pub mod capability;
 pub mod cells;
+pub mod concat;
 pub mod ecc_engine;
 pub mod host;
 pub mod nand;

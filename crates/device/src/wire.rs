@@ -52,6 +52,9 @@ pub trait Device: Mtd + fmt::Debug + Send + Sync {
     /// Direct access to the chip: to examine its cells, age them, and make blocks fail.
     fn oracle(&mut self) -> &mut dyn Oracle;
 
+    /// Access to the chip as through [`Device::oracle`], to look at it.
+    fn oracle_ref(&self) -> &dyn Oracle;
+
     /// The OTP areas; `None` unless the chip has such areas and the driver supports them.
     fn otp(&mut self) -> Option<&mut dyn Otp>;
 
@@ -129,7 +132,7 @@ impl Clone for Box<dyn Device> {
     }
 }
 
-/// Implements all methods except [`Device::link`], [`Device::oracle`] and [`Device::rww`] by methods of the same names
+/// Implements all methods except [`Device::link`], the two of [`Oracle`] and [`Device::rww`] by methods of the same names
 /// in a driver.
 macro_rules! driver_device {
     () => {
@@ -166,6 +169,10 @@ macro_rules! forward_device {
     () => {
         fn oracle(&mut self) -> &mut dyn Oracle {
             self.inner_mut().oracle()
+        }
+
+        fn oracle_ref(&self) -> &dyn Oracle {
+            self.inner().oracle_ref()
         }
 
         fn host(&mut self) -> &mut Host {
@@ -292,6 +299,10 @@ impl Device for SpiNandDriver<SpiController<SpiNand>> {
         self.bus_mut().chip_mut()
     }
 
+    fn oracle_ref(&self) -> &dyn Oracle {
+        self.bus().chip()
+    }
+
     fn link(&self) -> Link {
         let mut link = spi_link(self.bus(), &self.read_operation(), &self.load_operation());
         if let Some(stream) = self.continuous_operation() {
@@ -317,6 +328,10 @@ impl Device for SpiNorDriver<SpiController<SpiNor>> {
         self.bus_mut().chip_mut()
     }
 
+    fn oracle_ref(&self) -> &dyn Oracle {
+        self.bus().chip()
+    }
+
     fn link(&self) -> Link {
         let mut link = spi_link(self.bus(), self.read_op(), self.program_op());
         link.notes.extend(calibrated(self.phy()));
@@ -329,6 +344,10 @@ impl Device for RawNandDriver<NandController<RawNand>> {
 
     fn oracle(&mut self) -> &mut dyn Oracle {
         self.bus_mut()
+    }
+
+    fn oracle_ref(&self) -> &dyn Oracle {
+        self.bus()
     }
 
     fn link(&self) -> Link {
@@ -383,6 +402,10 @@ impl Device for CfiDriver<NorController> {
 
     fn oracle(&mut self) -> &mut dyn Oracle {
         self.bus_mut().chip_mut()
+    }
+
+    fn oracle_ref(&self) -> &dyn Oracle {
+        self.bus().chip()
     }
 
     fn link(&self) -> Link {

@@ -8,7 +8,7 @@ use floatgate_device::spec::ChipSpec;
 use floatgate_image::build::{FlashShape, FlashSize};
 use floatgate_image::ecc::{Marker, PageGeometry};
 
-use floatgate_config::{Kind, Library};
+use floatgate_config::{Config, Kind, Library};
 use floatgate_sim::rig::{self, RigOptions};
 
 /// Sizes of a NAND part, given by its catalogue name or the path of a TOML file. Sub-pages are those that Linux uses
@@ -69,7 +69,13 @@ pub fn shape_of_setup(library: &Library, name: impl AsRef<Path>) -> Result<Flash
     let config = library.resolve(&library.setup(name)?, &[])?;
     let rig = rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
     let geometry = rig.device.geometry();
-    let bad = config.chip()?.facts().nand.map_or(0, |nand| nand.max_bad_blocks);
+    let worst_bad = |config: &Config| -> Result<u64, crate::Error> {
+        Ok(config.chip()?.facts().nand.map_or(0, |nand| nand.max_bad_blocks))
+    };
+    let mut bad = worst_bad(&config)?;
+    for other in library.concatenated(&config)? {
+        bad += worst_bad(&other)?;
+    }
     Ok(FlashShape {
         page_bytes: geometry.write_bytes,
         sub_page_bytes: geometry.sub_page_bytes,

@@ -9,7 +9,7 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_config::{Config, Kind, Library, Override, Part, Source};
+use floatgate_config::{Config, Kind, Library, Override, Part, Provenance, Source};
 use floatgate_device::parallel_nor::Interface;
 use floatgate_device::raw_nand::RawNandSpec;
 use floatgate_device::spec::{ChipKind, ChipSpec};
@@ -17,6 +17,7 @@ use floatgate_device::spi_nand::SpiNandSpec;
 use floatgate_device::spi_nor::SpiNorSpec;
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
 use floatgate_sim::rig::{Rig, RigOptions, chip_interfaces, chip_modes, wire};
+use std::path::Path;
 
 /// Ids that begin like the id of another part, with the reason. The driver uses the longest match.
 const SHARED_IDS: [(&str, &str, &str); 1] = [(
@@ -258,6 +259,53 @@ fn every_value_has_a_source_and_every_source_a_value() {
                 assert!(leaves.iter().any(below), "{name}: a source for {of}, which is not in the file");
             }
         }
+    }
+}
+
+/// Counts the values of all files of a kind: a row of the table in docs/fidelity.md.
+fn counted(library: &Library, kind: Kind, table: &str, what: &str) -> String {
+    let (mut files, mut values, mut sure, mut fitted) = (0, 0, 0, 0);
+    for name in library.names(kind) {
+        let loaded = library.load(kind, name).unwrap();
+        let sources: Vec<Provenance> = loaded.head.extract_or_default("source").unwrap();
+        files += 1;
+        for leaf in loaded.table.leaves(table) {
+            let source = Provenance::closest_of(&sources, &leaf);
+            let source = source.unwrap_or_else(|| panic!("{name}: {leaf} has no source"));
+            values += 1;
+            sure += u32::from(source.confidence >= 0.9);
+            fitted += u32::from(!source.fitted_to.is_empty() || source.from.starts_with("fitted"));
+        }
+    }
+    format!("| {what} | {files} | {values} | {sure} | {fitted} | 0 |\n")
+}
+
+/// `UPDATE_GOLDEN=1` rewrites the table.
+#[test]
+fn every_parameter_is_counted_and_has_a_source() {
+    let library = Library::built_in();
+    let kinds = [
+        (Kind::Part, "chip", "chips"),
+        (Kind::Controller, "controller", "controllers"),
+        (Kind::Host, "host", "hosts"),
+        (Kind::Card, "card", "cards"),
+        (Kind::CardHost, "host", "hosts of cards"),
+    ];
+    let rows: String =
+        kinds.into_iter().map(|(kind, table, what)| counted(&library, kind, table, what)).collect();
+    for name in library.names(Kind::Setup) {
+        assert!(library.setup(name).unwrap().tree().child("source").is_some(), "{name} has no source");
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fidelity.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once("<!-- parameters -->\n").unwrap();
+    let (head, rest) = rest.split_at(rest.match_indices('\n').nth(1).unwrap().0 + 1);
+    let (_, after) = rest.split_once("<!-- end -->").unwrap();
+    let new = format!("{before}<!-- parameters -->\n{head}{rows}<!-- end -->{after}");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &new).unwrap();
+    } else {
+        assert!(page == new, "docs/fidelity.md is not current: UPDATE_GOLDEN=1 rewrites this table:\n{rows}");
     }
 }
 

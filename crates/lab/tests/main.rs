@@ -5,6 +5,7 @@ mod age;
 mod cards;
 mod catalogue;
 mod common;
+mod concat;
 mod config_golden;
 mod examples;
 mod filesystems;

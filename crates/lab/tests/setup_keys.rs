@@ -420,6 +420,7 @@ This page is generated from the types that read the files: `UPDATE_GOLDEN=1 carg
 | `chip` |  | required | Name of a part, or the table of a chip. In the table, `base` names a part, and `profile` one of its profiles. |
 | `controller` |  | none | Name of a controller, or its table; `base` names a controller, and `profile` one of its profiles. |
 | `host` |  | none | Name of a host, or its table; `base` names a host, and `profile` one of its profiles. |
+| `concat` |  | none | List of parts whose chips follow `chip` on the same bus, each with its own chip select. All chips form one MTD, like Linux's `mtdconcat`: `concat = [\"w25n01gv\"]`. They have the same kind, page size, OOB and ECC; only NOR may have different eraseblocks, and is erased in the largest of them. |
 | `use` |  | first partition | Name of the partition to use, if the setup has several. |
 | `part` |  | none | Description of a chip that the setup itself defines: `kind`, `name`, `maker`, `title`, `source`. |
 ";

@@ -3,7 +3,7 @@
 use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode, check_range};
 use crate::error::{Error, ErrorKind};
-use crate::geometry::Geometry;
+use crate::geometry::{FlashKind, Geometry};
 use crate::time::Instant;
 use alloc::vec::Vec;
 
@@ -15,41 +15,121 @@ pub enum ConcatError {
     #[error("a concatenation has at least one device")]
     Empty,
     /// The geometry of a device differs from the geometry of the first one.
-    #[error("device {index} differs from the first one in more than its size")]
+    #[error("device {index} differs from the first one in {what}")]
     Different {
         /// Index of the device, from 0.
         index: usize,
+        /// Name of the value that differs.
+        what: &'static str,
+    },
+    /// The device does not consist of whole eraseblocks of the largest size.
+    #[error(
+        "device {index} does not consist of whole eraseblocks of {erase_bytes} bytes, the largest of all devices"
+    )]
+    Eraseblocks {
+        /// Index of the device, from 0.
+        index: usize,
+        /// Size of the largest eraseblock, bytes.
+        erase_bytes: u32,
     },
 }
 
-/// Devices that differ only in size, concatenated. Addresses, including those in errors, are relative to the start of the
-/// first device.
+/// Function that is called with the device that worked last and the device that works next.
+type HandOver<D> = fn(&mut D, &mut D);
+
+/// Devices of the same kind, concatenated. Addresses, including those in errors, are relative to the start of the first
+/// device.
 ///
-/// Only one device works at a time, as in Linux. A call that spans two devices starts on the second when the first has
-/// finished.
+/// As in Linux, only one device works at a time: a call that spans two devices starts on the second when the first has
+/// finished. NOR devices may differ in size, eraseblocks and buffers. The eraseblock of the whole is then the largest one,
+/// and its buffer, too. NAND devices differ only in size, because UBI refuses different eraseblocks.
 #[derive(Clone, Debug)]
 pub struct Concat<D> {
     devices: Vec<D>,
     geometry: Geometry,
+    /// Index of the device that worked last.
+    current: usize,
+    hand_over: HandOver<D>,
+}
+
+/// Name of a value in which two geometries differ, although Linux or UBI requires it to be equal.
+fn difference(one: &Geometry, other: &Geometry) -> Option<&'static str> {
+    let is_nor = one.kind == FlashKind::Nor;
+    let pairs = [
+        (one.kind == other.kind, "its kind"),
+        (one.write_bytes == other.write_bytes, "its page size"),
+        (one.sub_page_bytes == other.sub_page_bytes, "its sub-page size"),
+        (one.oob_bytes == other.oob_bytes, "its OOB size"),
+        (is_nor || one.erase_bytes == other.erase_bytes, "its eraseblock size"),
+        (is_nor || one.buffer_bytes == other.buffer_bytes, "its buffer size"),
+        (one.oob_free_bytes == other.oob_free_bytes, "its free OOB bytes"),
+        (
+            (one.ecc_strength, one.ecc_step_bytes, one.bitflip_threshold)
+                == (other.ecc_strength, other.ecc_step_bytes, other.bitflip_threshold),
+            "its ECC",
+        ),
+        (one.pairing == other.pairing, "its pairing scheme"),
+    ];
+    pairs.into_iter().find(|(same, _)| !same).map(|(_, what)| what)
 }
 
 impl<D: Mtd> Concat<D> {
     /// Concatenates the devices in order.
     ///
     /// # Errors
-    /// [`ConcatError`] without devices, or if a device differs from the first one.
+    /// [`ConcatError`] without devices, or if a device does not match the others.
     pub fn new(devices: Vec<D>) -> Result<Self, ConcatError> {
+        Self::with_hand_over(devices, |_, _| {})
+    }
+
+    /// Concatenates the devices in order. Whenever another device than the last one works, `hand_over` is called first, with
+    /// both. It moves state that all devices share, such as the clock of the CPU. The first device has this state at the
+    /// beginning.
+    ///
+    /// # Errors
+    /// As [`Concat::new`].
+    pub fn with_hand_over(devices: Vec<D>, hand_over: HandOver<D>) -> Result<Self, ConcatError> {
         let first = devices.first().ok_or(ConcatError::Empty)?.geometry().clone();
-        let alike = |device: &D| {
-            let own = device.geometry();
-            *own == Geometry { size_bytes: own.size_bytes, partition_of: own.partition_of, ..first.clone() }
-        };
-        if let Some(index) = devices.iter().position(|device| !alike(device)) {
-            return Err(ConcatError::Different { index });
+        let geometries = || devices.iter().map(Mtd::geometry);
+        let mut numbered = geometries().enumerate();
+        let different = numbered.find_map(|(index, own)| Some((index, difference(&first, own)?)));
+        if let Some((index, what)) = different {
+            return Err(ConcatError::Different { index, what });
         }
-        let size_bytes = devices.iter().map(|device| device.geometry().size_bytes).sum();
-        let geometry = Geometry { size_bytes, partition_of: None, ..first };
-        Ok(Self { devices, geometry })
+        let erase_bytes = geometries().map(|own| own.erase_bytes).max().unwrap_or(first.erase_bytes);
+        let is_whole = |own: &Geometry| {
+            own.size_bytes.is_multiple_of(erase_bytes.into()) && erase_bytes.is_multiple_of(own.erase_bytes)
+        };
+        if let Some(index) = geometries().position(|own| !is_whole(own)) {
+            return Err(ConcatError::Eraseblocks { index, erase_bytes });
+        }
+        let size_bytes = geometries().map(|own| own.size_bytes).sum();
+        let buffer_bytes = geometries().map(|own| own.buffer_bytes).max().unwrap_or(first.buffer_bytes);
+        let geometry = Geometry { size_bytes, erase_bytes, buffer_bytes, partition_of: None, ..first };
+        Ok(Self { devices, geometry, current: 0, hand_over })
+    }
+
+    /// The device that worked last, or the first one.
+    pub fn current(&self) -> &D {
+        &self.devices[self.current]
+    }
+
+    /// Mutable access to the device that worked last, or to the first one.
+    pub fn current_mut(&mut self) -> &mut D {
+        &mut self.devices[self.current]
+    }
+
+    /// Makes a device the current one, and returns it. `None` if there is no device with this index.
+    pub fn select(&mut self, index: usize) -> Option<&mut D> {
+        if index != self.current && index < self.devices.len() {
+            let (low, high) = (index.min(self.current), index.max(self.current));
+            let (before, after) = self.devices.split_at_mut(high);
+            let (one, other) = (&mut before[low], &mut after[0]);
+            let (from, to) = if self.current == low { (one, other) } else { (other, one) };
+            (self.hand_over)(from, to);
+            self.current = index;
+        }
+        self.devices.get_mut(index)
     }
 
     /// The devices in the order of their addresses.
@@ -62,18 +142,24 @@ impl<D: Mtd> Concat<D> {
         &mut self.devices
     }
 
-    /// The device that contains `addr`, and the address of its first byte.
-    fn of(&mut self, now: Instant, addr: u64) -> Result<(&mut D, u64), Error> {
-        let size = self.geometry.size_bytes;
+    /// Index and start of the device that contains `addr`.
+    fn place_of(&self, addr: u64) -> Option<(usize, u64)> {
         let mut start = 0;
-        for device in &mut self.devices {
+        for (index, device) in self.devices.iter().enumerate() {
             let end = start + device.geometry().size_bytes;
             if addr < end {
-                return Ok((device, start));
+                return Some((index, start));
             }
             start = end;
         }
-        Err(ErrorKind::OutOfRange { len: 1, size }.at(addr, now))
+        None
+    }
+
+    /// The device that contains `addr`, and the address of its first byte.
+    fn of(&mut self, now: Instant, addr: u64) -> Result<(&mut D, u64), Error> {
+        let beyond = ErrorKind::OutOfRange { len: 1, size: self.geometry.size_bytes }.at(addr, now);
+        let (index, start) = self.place_of(addr).ok_or_else(|| beyond.clone())?;
+        Ok((self.select(index).ok_or(beyond)?, start))
     }
 
     /// Calls `work` for each device in a range, with the time, the address on that device and the part of the range. An
@@ -86,21 +172,19 @@ impl<D: Mtd> Concat<D> {
         mut work: impl FnMut(&mut D, Instant, u64, core::ops::Range<u64>) -> Result<Done, Error>,
     ) -> Result<Done, Error> {
         check_range(now, addr, len, self.geometry.size_bytes)?;
-        let (mut start, mut done, mut lost) = (0, Done::clean(now), None);
-        for device in &mut self.devices {
-            let end = start + device.geometry().size_bytes;
-            let (from, to) = (addr.max(start), (addr + len).min(end));
-            if from < to {
-                match work(device, done.at, from - start, from - addr..to - addr).map_err(moved(start)) {
-                    Ok(next) => done = done.then(next),
-                    Err(error) if error.kind == ErrorKind::Uncorrectable => {
-                        done.at = done.at.max(error.at);
-                        lost = lost.or(Some(error));
-                    }
-                    Err(error) => return Err(error),
+        let (mut at, mut done, mut lost) = (addr, Done::clean(now), None);
+        while at < addr + len {
+            let (device, start) = self.of(done.at, at)?;
+            let to = (addr + len).min(start + device.geometry().size_bytes);
+            match work(device, done.at, at - start, at - addr..to - addr).map_err(moved(start)) {
+                Ok(next) => done = done.then(next),
+                Err(error) if error.kind == ErrorKind::Uncorrectable => {
+                    done.at = done.at.max(error.at);
+                    lost = lost.or(Some(error));
                 }
+                Err(error) => return Err(error),
             }
-            start = end;
+            at = to;
         }
         match lost {
             Some(error) => Err(Error { at: done.at, ..error }),
@@ -195,8 +279,38 @@ mod tests {
         let new = |all| Concat::new(all).map(|one| one.geometry().size_bytes);
         assert_eq!(Concat::<Double>::new(vec![]).err(), Some(ConcatError::Empty));
         let (small, large) = (Geometry::nand_512(2), Geometry::nand_2048(2));
-        assert_eq!(new(vec![ram(small.clone()), ram(large)]), Err(ConcatError::Different { index: 1 }));
+        let other_pages = ConcatError::Different { index: 1, what: "its page size" };
+        assert_eq!(new(vec![ram(small.clone()), ram(large)]), Err(other_pages));
         assert_eq!(new(vec![ram(small), ram(Geometry::nand_512(4))]), Ok(6 * 16_384));
+    }
+
+    #[test]
+    fn nor_of_other_eraseblocks_is_erased_in_the_largest() {
+        let nor = |blocks, erase_bytes| crate::RamFlash::new(Geometry::nor(blocks, erase_bytes));
+        let mut both = Concat::new(vec![nor(32, 4096), nor(2, 65_536)]).unwrap();
+        assert_eq!((both.geometry().size_bytes, both.geometry().erase_bytes), (4 * 65_536, 65_536));
+        both.write(at(0), 65_536, &[0; 8]).unwrap();
+        both.write(at(0), 131_072, &[0; 8]).unwrap();
+        both.erase(at(0), 65_536, 131_072).unwrap();
+        let mut got = [0; 8];
+        for addr in [65_536, 131_072] {
+            both.read(at(0), addr, &mut got).unwrap();
+            assert_eq!(got, [0xFF; 8]);
+        }
+        let uneven = Concat::new(vec![nor(17, 4096), nor(2, 65_536)]).err();
+        assert_eq!(uneven, Some(ConcatError::Eraseblocks { index: 0, erase_bytes: 65_536 }));
+    }
+
+    #[test]
+    fn shared_state_moves_to_the_device_that_works() {
+        let swap = |from: &mut Double, to: &mut Double| core::mem::swap(&mut from.data[0], &mut to.data[0]);
+        let mut both = Concat::with_hand_over(vec![Double::new(), Double::new()], swap).unwrap();
+        both.devices_mut()[0].data[0] = 7;
+        both.read(at(0), Double::SIZE + 1, &mut [0]).unwrap();
+        assert_eq!((both.devices()[0].data[0], both.current().data[0]), (0xFF, 7));
+        both.select(0).unwrap();
+        assert_eq!(both.current_mut().data[0], 7);
+        assert!(both.select(2).is_none());
     }
 
     #[test]

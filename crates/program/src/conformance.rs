@@ -6,6 +6,7 @@
 use crate::c::{self, Geometry, Handle};
 use crate::device::Device;
 use crate::object::{self, Driver, LoadError};
+use crate::printed::Printed;
 use crate::process::{self, End};
 use floatgate_config::{Config, ConfigError};
 use floatgate_device::power::PowerCut;
@@ -15,7 +16,6 @@ use floatgate_mtd::Nanos;
 use floatgate_sim::rig::{self, Pins, RigOptions};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::io::{PipeWriter, Write as _};
 use std::path::Path;
 use std::rc::Rc;
@@ -88,28 +88,6 @@ pub enum Verdict {
     Failed(String),
     /// The chip does not have the checked function, for this reason.
     Skipped(String),
-}
-
-/// Lines that a driver printed on stdout and stderr.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Printed {
-    /// The last lines, at most [`Printed::LAST`].
-    pub last: VecDeque<String>,
-    /// Number of all lines.
-    pub lines: u64,
-}
-
-impl Printed {
-    /// Maximum number of lines that are kept.
-    pub const LAST: usize = 20;
-
-    fn add(&mut self, line: String) {
-        if self.last.len() == Self::LAST {
-            self.last.pop_front();
-        }
-        self.last.push_back(line);
-        self.lines += 1;
-    }
 }
 
 /// A check with its result.
@@ -215,11 +193,7 @@ fn run(
     let end = child.watch_heard(
         limit,
         |line| verdict = serde_json::from_slice(line).ok(),
-        |line| {
-            let line = String::from_utf8_lossy(line).trim_end_matches('\r').to_owned();
-            on_printed(check, &line);
-            printed.add(line);
-        },
+        |line| on_printed(check, printed.add(line)),
     )?;
     let failed = |why: String| Verdict::Failed(why);
     let verdict = verdict.unwrap_or_else(|| match end {

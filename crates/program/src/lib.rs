@@ -13,8 +13,10 @@ mod device;
 mod ledger;
 mod object;
 pub mod powercut;
+mod printed;
 mod process;
 mod program;
 
 pub use object::{LoadError, load};
+pub use printed::Printed;
 pub use program::{Program, TestDevice};

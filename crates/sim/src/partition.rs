@@ -1,7 +1,7 @@
 //! The `[partition]` table of a setup, or several `[[partition]]` tables: parts of the chip that are used.
 
 use crate::Error;
-use floatgate_config::{Config, ConfigError, Override, Value};
+use floatgate_config::{Config, ConfigError, Library, Override, Value};
 use floatgate_device::units;
 use floatgate_device::wire::Device;
 use floatgate_mtd::advice;
@@ -103,13 +103,18 @@ pub fn of_size(config: &Config, bytes: u64) -> Result<Override, Error> {
     Ok(Override::parse(&format!("{key}.size={bytes}"), 1)?)
 }
 
-/// Maximum size in bytes that [`of_size`] can set for the partition in use: up to the end of the chip.
+/// Maximum size in bytes that [`of_size`] can set for the partition in use: up to the end of the chip, or of the last chip of
+/// `concat`.
 ///
 /// # Errors
 /// An invalid `[partition]` table, or an invalid chip.
-pub fn largest(config: &Config) -> Result<u64, ConfigError> {
+pub fn largest(library: &Library, config: &Config) -> Result<u64, ConfigError> {
     let (partition, _) = Partition::of_setup(config)?;
-    let room = config.chip()?.facts().size_bytes.saturating_sub(partition.offset);
+    let mut size = config.chip()?.facts().size_bytes;
+    for other in library.concatenated(config)? {
+        size += other.chip()?.facts().size_bytes;
+    }
+    let room = size.saturating_sub(partition.offset);
     Ok(if partition.slc { room / 2 } else { room })
 }
 

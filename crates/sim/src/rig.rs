@@ -9,6 +9,7 @@ use crate::programmer::Programmer;
 use floatgate_config::{Config, ConfigError, Kind, Library, Problem};
 use floatgate_device::Record;
 use floatgate_device::cells::CellsProfile;
+use floatgate_device::concat::concat;
 use floatgate_device::ecc_engine::{Algo, EccProfile, EccRequirement, EngineKind};
 use floatgate_device::host::{BchCycles, HostProfile};
 use floatgate_device::oracle::Oracle;
@@ -83,10 +84,11 @@ impl Default for RigOptions {
 }
 
 /// The top-level keys of a setup.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "title",
     "source",
     "chip",
+    "concat",
     "controller",
     "bus",
     "host",
@@ -122,25 +124,58 @@ fn check_values(config: &Config) -> Result<(), ConfigError> {
 }
 
 /// Builds a rig from a setup. The driver's database contains the library's parts. The setup's own chip replaces the
-/// part with the same id.
+/// part with the same id. The chips of `concat` are joined with it to one device.
 ///
 /// # Errors
-/// A value is invalid or missing, or the driver rejects the chip.
+/// A value is invalid or missing, the driver rejects the chip, or chips cannot be joined.
 pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<Rig, Error> {
     check_keys(config)?;
-    check_controller(config)?;
     Firmware::check(config)?;
+    let mut devices = vec![chip_device(library, config, options)?];
+    let mut chip = config.part().name.clone();
+    for (number, other) in (1..).zip(library.concatenated(config)?) {
+        // Each chip has bad blocks and bit errors of its own.
+        let seed = floatgate_mtd::random::hash(options.seed, number, 0);
+        devices.push(chip_device(library, &other, RigOptions { seed, ..options })?);
+        chip = format!("{chip} + {}", other.part().name);
+    }
+    let device = match devices.pop() {
+        Some(alone) if devices.is_empty() => alone,
+        last => {
+            devices.extend(last);
+            concat(devices).map_err(|why| config.wrong("concat", format!("{chip}: {why}")))?
+        }
+    };
+    let device = partition::apply(config, device)?;
+    Ok(Rig { device, chip, maker: config.part().maker.clone() })
+}
+
+/// The chip of a setup behind its driver.
+fn chip_device(library: &Library, config: &Config, options: RigOptions) -> Result<Box<dyn Device>, Error> {
+    check_controller(config)?;
     check_cells(config)?;
     let chip = config.chip()?;
     check_bad_blocks(config, &chip, options.bad_blocks)?;
-    let device = match chip {
-        ChipSpec::SpiNand(spec) => spi_nand(library, config, *spec, options)?,
-        ChipSpec::SpiNor(spec) => spi_nor(library, config, *spec, options)?,
-        ChipSpec::RawNand(spec) => raw_nand(library, config, *spec, options)?,
-        ChipSpec::ParallelNor(spec) => parallel_nor(config, *spec, options)?,
-    };
-    let device = partition::apply(config, device)?;
-    Ok(Rig { device, chip: config.part().name.clone(), maker: config.part().maker.clone() })
+    match chip {
+        ChipSpec::SpiNand(spec) => spi_nand(library, config, *spec, options),
+        ChipSpec::SpiNor(spec) => spi_nor(library, config, *spec, options),
+        ChipSpec::RawNand(spec) => raw_nand(library, config, *spec, options),
+        ChipSpec::ParallelNor(spec) => parallel_nor(config, *spec, options),
+    }
+}
+
+/// Checks a setup for a user of the bus, which has one chip, and returns this chip.
+fn only_chip(config: &Config, bad_blocks: u32) -> Result<ChipSpec, ConfigError> {
+    check_keys(config)?;
+    if config.tree().get("concat").is_some() {
+        let help = "leave `concat` out: only a driver joins chips, and this is the bus of one chip";
+        return Err(config.wrong("concat", "there are several chips").help(help));
+    }
+    check_controller(config)?;
+    check_cells(config)?;
+    let chip = config.chip()?;
+    check_bad_blocks(config, &chip, bad_blocks)?;
+    Ok(chip)
 }
 
 /// A SPI chip behind its controller without a driver, with its supply. It can be copied.
@@ -191,12 +226,7 @@ where
 /// # Errors
 /// A value is wrong or missing, or the chip is not a SPI chip.
 pub fn spi_bus(config: &Config, options: RigOptions) -> Result<Box<dyn SpiHost>, Error> {
-    check_keys(config)?;
-    check_controller(config)?;
-    check_cells(config)?;
-    let chip = config.chip()?;
-    check_bad_blocks(config, &chip, options.bad_blocks)?;
-    match chip {
+    match only_chip(config, options.bad_blocks)? {
         ChipSpec::SpiNand(spec) => Ok(Box::new(spi_nand_bus(config, *spec, options)?.0)),
         ChipSpec::SpiNor(spec) => Ok(Box::new(spi_nor_bus(config, *spec, options)?.0)),
         _ => {
@@ -227,12 +257,7 @@ pub enum Pins {
 /// # Errors
 /// A value is invalid or missing.
 pub fn pins(config: &Config, options: RigOptions) -> Result<Pins, Error> {
-    check_keys(config)?;
-    check_controller(config)?;
-    check_cells(config)?;
-    let chip = config.chip()?;
-    check_bad_blocks(config, &chip, options.bad_blocks)?;
-    Ok(match chip {
+    Ok(match only_chip(config, options.bad_blocks)? {
         ChipSpec::SpiNor(spec) => {
             let limit = single_line_hz(spec.reads.iter().chain(&spec.reads_4b));
             Pins::SpiNor(not_above(limit, spi_nor_bus(config, *spec, options)?.0.into_wire()))
@@ -315,8 +340,7 @@ pub fn programmer(config: &Config, options: RigOptions) -> Result<Programmer, Er
         let help = "a programmer has eight: name a part whose chip.geometry.interface is x8 or x8-x16";
         return Err(ConfigError::new(Problem::WrongValue, message).help(help).into());
     }
-    check_keys(config)?;
-    check_controller(config)?;
+    only_chip(config, options.bad_blocks)?;
     let chip = parallel_nor_chip(config, *spec, NorBus { bits: 8 }, options)?;
     Ok(Programmer::parallel(NorWire::new(chip)))
 }
@@ -326,12 +350,7 @@ pub fn programmer(config: &Config, options: RigOptions) -> Result<Programmer, Er
 /// # Errors
 /// A value is invalid or missing, or the chip is a parallel NOR.
 pub fn linux_bus(config: &Config, options: RigOptions) -> Result<LinuxBus, Error> {
-    check_keys(config)?;
-    check_controller(config)?;
-    check_cells(config)?;
-    let chip = config.chip()?;
-    check_bad_blocks(config, &chip, options.bad_blocks)?;
-    Ok(LinuxBus::new(match chip {
+    Ok(LinuxBus::new(match only_chip(config, options.bad_blocks)? {
         ChipSpec::SpiNor(spec) => Chip::SpiNor(spi_nor_bus(config, *spec, options)?.0.into_mem_wire()),
         ChipSpec::SpiNand(spec) => Chip::SpiNand(spi_nand_bus(config, *spec, options)?.0.into_mem_wire()),
         ChipSpec::RawNand(spec) => {

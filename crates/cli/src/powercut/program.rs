@@ -2,6 +2,7 @@
 
 use super::{Args, ModeArg, RecoveryCuts, Run, progress_bar};
 use crate::common::{self, Failure, Outcome};
+use crate::printed::Output;
 use crate::table::Table;
 use crate::terminal;
 use floatgate_config::Library;
@@ -49,6 +50,9 @@ struct FailureJson {
     runs: u64,
     repeats: bool,
     id: String,
+    /// Output of the program in a run of the shortest history.
+    #[serde(flatten)]
+    output: Output,
 }
 
 /// Result of a repeated run, in JSON.
@@ -246,6 +250,7 @@ impl FailureJson {
             runs: found.runs,
             repeats: found.repeats,
             id,
+            output: found.printed.clone().into(),
         }
     }
 }
@@ -255,7 +260,7 @@ fn failure(source: &Source<'_>, error: Error) -> Failure {
         Error::NotLoaded(_) => {
             "build it with `cc -shared -fPIC`, with the functions floatgate_test_* of floatgate.h (docs/powercut.md)"
         }
-        Error::Workload(_) => {
+        Error::Workload(..) => {
             "mend this first, give it more --time-limit, or choose another chip, a larger --partition or fewer --steps"
         }
         Error::NoOperations => {
@@ -267,7 +272,10 @@ fn failure(source: &Source<'_>, error: Error) -> Failure {
         Error::Process(_) => "end other processes, or ask for fewer with --threads",
     };
     let message = match &error {
-        Error::Workload(failed) => format!("{error}: {}: {}", source.place(failed.place), failed.why),
+        Error::Workload(failed, printed) => {
+            let (place, output) = (source.place(failed.place), Output::from(printed.clone()).text());
+            format!("{error}: {place}: {}{output}", failed.why)
+        }
         Error::NotLoaded(why) if why.starts_with("it ") => format!("{}: {why}", source.option().1),
         error => error.to_string(),
     };
@@ -330,10 +338,11 @@ fn text(args: &Args, source: &Source<'_>, json: &Json, report: &Report, title: &
     for (failure, found) in json.failures.iter().zip(&report.failures) {
         let flaky = if failure.repeats { "" } else { "; the same run passed when it was repeated" };
         text += &format!(
-            "\n{}: {}: {}{flaky}\n  steps {}\n  floatgate powercut {}{} {} --replay {}\n",
+            "\n{}: {}: {}{flaky}{}\n  steps {}\n  floatgate powercut {}{} {} --replay {}\n",
             describe(failure.kind),
             failure.at,
             failure.why,
+            failure.output.text(),
             found.history.steps_text(),
             args.of_chip("chip"),
             source.option().0,

@@ -72,13 +72,18 @@ fn a_program_without_expectations_is_not_praised() {
 
 const HOSTILE: &str = r#"
 #include <floatgate.h>
+#include <stdio.h>
 #include <stdlib.h>
 static int boots;
 const char *floatgate_test_recover(fg_device *device) {
   uint8_t bytes[2];
   if (boots++) return "static variables are not fresh";
   fg_mtd_read(device, 0, bytes, sizeof bytes, NULL);
-  if (bytes[0] != 0xFF && bytes[1] == 0xFF) HOSTILE;
+  if (bytes[0] != 0xFF && bytes[1] == 0xFF) {
+    puts("found");
+    fputs("half", stderr);
+    HOSTILE;
+  }
   return NULL;
 }
 const char *floatgate_test_step(fg_device *device, uint32_t number) {
@@ -111,6 +116,7 @@ fn crashes_and_hangs_are_failures_of_the_program() {
             (&failure["why"], &failure["at"]),
             (&why.into(), &"floatgate_test_recover after 1 power cut".into())
         );
+        assert_eq!(failure["printed"], serde_json::json!(["found", "half"]), "{name}");
     }
 }
 

@@ -36,10 +36,12 @@ const fn differs(
 const FEW: [Case; 2] =
     [case("gd25q128e", "lock", [16, 4, 1, 0]), case("mt29f2g08abaea", "flips", [256, 128, 2048, 64])];
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 16] = [
     case("w25q128jv", "nor", [16, 4, 1, 0]),
     case("mx25l25645g", "nor", [32, 4, 1, 0]),
     case("gd25q128e", "lock", [16, 4, 1, 0]),
+    // One of the few chips in the tables of Linux 6.1 with an OTP area.
+    case("w25q32dw", "otp", [4, 4, 1, 0]),
     case("is25lp256", "nor", [32, 4, 1, 0]),
     case("w25q512jv", "nor", [64, 4, 1, 0]),
     // Without SFDP: Linux's table has flags for reads on 2 and 4 data lines alone.
@@ -98,6 +100,13 @@ fn speed(target: &str) -> (String, String) {
     (opcode.unwrap_or_else(|| "00 30".to_owned()), mode)
 }
 
+/// Bytes that flash_otp_dump prints as lines of `0x0100: 00 3c 78`.
+fn dumped(text: &str) -> Vec<u8> {
+    let bytes = text.lines().filter_map(|line| line.strip_prefix("0x")?.split_once(':'));
+    let numbers = bytes.flat_map(|(_, bytes)| bytes.split_whitespace());
+    numbers.map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
+}
+
 fn geometry(output: &Path, name: &str) -> [u64; 4] {
     let text = fs::read_to_string(output.join(format!("{name}.geometry"))).unwrap();
     ["size", "erasesize", "writesize", "oobsize"].map(|key| {
@@ -138,7 +147,7 @@ fn slow_linux_drivers_find_and_use_served_chips() {
 
 impl Case {
     fn is_nor(&self) -> bool {
-        matches!(self.kind, "nor" | "lock")
+        matches!(self.kind, "nor" | "lock" | "otp")
     }
 
     /// The kernel has identified the chip, and used it as expected.
@@ -154,11 +163,12 @@ impl Case {
             mode == expected.1 && (command == expected.0 || *page == 512),
             "{target}: {expected:?} {report}"
         );
-        // The report is that of the last start of the chip, which only reads where bits are inverted.
-        let changes = report["operations"].as_u64().unwrap() > 0;
+        // The report is that of the last start of the chip, which only reads where bits are inverted. A SPI NAND counts the
+        // write of its quad enable bit.
+        let changes = report["operations"].as_u64().unwrap() > 1;
         assert!(report["mtd"] == 0 && changes == (*kind != "flips"), "{report}");
-        // s25fl128s has no SFDP, for which Linux asks. A locked chip refuses an erase.
-        let rules = u64::from(*target == "s25fl128s" || *kind == "lock");
+        // Two chips have no SFDP, for which Linux asks. A locked chip refuses an erase.
+        let rules = u64::from(*target == "s25fl128s" || matches!(*kind, "lock" | "otp"));
         assert_eq!(report["violation_count"], rules, "{report}");
         if *kind == "lock" {
             assert_eq!(report["violations"][0]["rule"], "the target is write protected", "{report}");
@@ -169,6 +179,17 @@ impl Case {
         }
         if *kind == "flips" {
             assert_eq!(number("corrected").trim(), "1", "{target}");
+        }
+        if *kind == "otp" {
+            let locked = number("otp").lines().filter(|line| line.ends_with("[locked]")).count();
+            assert_eq!((number("otp").matches("[unlocked]").count(), locked), (5, 1), "{}", number("otp"));
+            for (of, bytes) in [
+                ("otp-written", &data()[..256]),
+                ("otp-erased", &[0xFF; 256][..]),
+                ("otp-locked", &data()[..256]),
+            ] {
+                assert_eq!(dumped(&number(of))[256..512], *bytes, "{target}.{of}");
+            }
         }
     }
 }

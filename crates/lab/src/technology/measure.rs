@@ -135,7 +135,10 @@ fn of_flash(library: &Library, target: &Path, sets: &[Override], use_: &Use) -> 
         setup => setup?,
     };
     let resolved = library.resolve(&setup, sets).and_then(|own| {
-        let chip_bytes = own.chip()?.facts().size_bytes;
+        let mut chip_bytes = own.chip()?.facts().size_bytes;
+        for other in library.concatenated(&own)? {
+            chip_bytes += other.chip()?.facts().size_bytes;
+        }
         Ok((own, chip_bytes))
     });
     let (own, chip_bytes) = match resolved {
@@ -192,7 +195,7 @@ fn fill_energy(library: &Library, candidate: &mut Candidate, own: &Config) -> Re
 fn partition_bytes(library: &Library, own: &Config, use_: &Use) -> Result<(u64, u64), Error> {
     let wired = rig::wire(library, own, RigOptions { stores: false, ..RigOptions::default() })?;
     let erase_bytes = u64::from(wired.device.geometry().erase_bytes.max(1));
-    let largest = partition::largest(own)? / erase_bytes * erase_bytes;
+    let largest = partition::largest(library, own)? / erase_bytes * erase_bytes;
     let usual = PARTITION_BYTES.max(PARTITION_BLOCKS * erase_bytes);
     let wanted = use_.partition_bytes.unwrap_or(usual).min(largest);
     Ok((largest, wanted.div_ceil(erase_bytes) * erase_bytes))

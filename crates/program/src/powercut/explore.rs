@@ -4,6 +4,7 @@ use super::cut::CutAt;
 use super::id::History;
 use super::run::{self, Failure, FailureKind, Job, Load, Message, Outcome, RunPhase, Subject};
 use super::{CUTS_MAX, STEPS_MAX};
+use crate::printed::Printed;
 use crate::process::{self, Child};
 use floatgate_mtd::CutKind;
 use floatgate_mtd::random::Random;
@@ -63,6 +64,8 @@ pub struct MinimalFailure {
     pub steps_before: usize,
     /// False if the failure did not occur again in a repeated run, because the program is not deterministic.
     pub repeats: bool,
+    /// Output of the program in a run of this history; empty if the failure did not occur again.
+    pub printed: Printed,
 }
 
 /// Result of an exploration.
@@ -90,9 +93,9 @@ pub enum Error {
     /// The program cannot be loaded.
     #[error("{0}")]
     NotLoaded(String),
-    /// The workload fails without a power cut.
+    /// The workload fails without a power cut. It has this output.
     #[error("the program fails without a power cut")]
-    Workload(Failure),
+    Workload(Failure, Printed),
     /// The workload executes no program or erase.
     #[error("the workload neither programs nor erases the flash")]
     NoOperations,
@@ -186,7 +189,9 @@ fn rehearse(subject: &Subject<'_>, steps: &[u32]) -> Result<Vec<u64>, Error> {
             Err(Error::NoOperations)
         }
         (None, Some(Outcome::Good { .. })) => Ok(operations),
-        (None, Some(Outcome::Failed(failure))) => Err(Error::Workload(failure)),
+        (None, Some(Outcome::Failed(failure))) => {
+            Err(Error::Workload(failure, output_of_workload(subject, steps)?))
+        }
         _ if place == RunPhase::Load => {
             let failure = run::ended(end, place, subject.limit);
             let does = match failure.kind {
@@ -196,8 +201,31 @@ fn rehearse(subject: &Subject<'_>, steps: &[u32]) -> Result<Vec<u64>, Error> {
             };
             Err(Error::NotLoaded(format!("it {does} when it is loaded: {}", failure.why)))
         }
-        _ => Err(Error::Workload(run::ended(end, place, subject.limit))),
+        _ => {
+            let failure = run::ended(end, place, subject.limit);
+            Err(Error::Workload(failure, output_of_workload(subject, steps)?))
+        }
     }
+}
+
+/// Output of the workload in another run without a cut.
+fn output_of_workload(subject: &Subject<'_>, steps: &[u32]) -> Result<Printed, Error> {
+    output_of(subject, |subject, pipe| run::work(subject, steps, &[], pipe))
+}
+
+/// Output of a program in a child process. It ends with the process, or when a call had twice its time limit.
+fn output_of(subject: &Subject<'_>, work: impl FnOnce(Subject<'_>, PipeWriter)) -> Result<Printed, Error> {
+    let loud = Subject { is_loud: true, ..subject.clone() };
+    let child = process::fork_heard(|pipe| work(loud, pipe))?;
+    let mut printed = Printed::default();
+    child.watch_heard(
+        subject.limit * 2,
+        |_| {},
+        |line| {
+            printed.add(line);
+        },
+    )?;
+    Ok(printed)
 }
 
 /// The runs of an exploration, in the order of their steps.
@@ -334,13 +362,15 @@ fn shortest(
         let why = "it failed once, and not again in the same run".to_owned();
         let failure =
             Failure { kind, place: RunPhase::Step(history.steps.last().copied().unwrap_or(0)), why };
-        return Ok(MinimalFailure { failure, history, runs, steps_before, repeats: false });
+        let printed = Printed::default();
+        return Ok(MinimalFailure { failure, history, runs, steps_before, repeats: false, printed });
     };
     let mut best = (history, failure);
     search.drop_cuts(&mut best)?;
     search.drop_steps(&mut best)?;
     let (history, failure) = best;
-    Ok(MinimalFailure { failure, history, runs, steps_before, repeats: true })
+    let printed = output_of(subject, |subject, pipe| run::once(subject, &history, pipe))?;
+    Ok(MinimalFailure { failure, history, runs, steps_before, repeats: true, printed })
 }
 
 struct Search<'a> {

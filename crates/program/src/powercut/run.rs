@@ -153,6 +153,7 @@ impl Sender {
     }
 
     fn end(&self, outcome: Outcome) -> ! {
+        process::flush();
         self.send(&Message::End(outcome));
         process::exit(0)
     }

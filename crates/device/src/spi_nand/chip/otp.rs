@@ -102,10 +102,8 @@ impl SpiNand {
         if die.config & c::OTP_LOCK != 0 {
             die.otp_locked = true;
         } else {
-            if !(c::FIRST_USER_PAGE..pages).contains(&page) {
-                return Err(Violation::Protected);
-            }
-            if die.otp_locked {
+            if die.otp_locked || !(c::FIRST_USER_PAGE..pages).contains(&page) {
+                die.program_failed = true;
                 return Err(Violation::Protected);
             }
             if die.loaded(0) != Loaded::Host {

@@ -225,7 +225,10 @@ impl SpiNand {
             return self.otp_program(call, row);
         }
         let position = self.row_position(row)?;
-        self.unprotected()?;
+        if self.is_protected() {
+            self.die().program_failed = true;
+            return Err(Violation::Protected);
+        }
         let plane = position.plane;
         if self.die().loaded(plane) == Loaded::Nothing {
             return Err(Violation::Sequence("program execute of a cache that holds nothing"));
@@ -259,7 +262,10 @@ impl SpiNand {
             return Err(Violation::NoWriteEnable);
         }
         let position = self.row_position(row)?;
-        self.unprotected()?;
+        if self.is_protected() {
+            self.die().erase_failed = true;
+            return Err(Violation::Protected);
+        }
         if self.die().config & c::OTP_ENABLE != 0 {
             return Err(Violation::Sequence("OTP pages cannot be erased"));
         }
@@ -272,8 +278,9 @@ impl SpiNand {
         Ok(())
     }
 
-    fn unprotected(&mut self) -> Result<(), Violation> {
-        if self.die().protection & c::BLOCK_PROTECT != 0 { Err(Violation::Protected) } else { Ok(()) }
+    /// True if all blocks are locked. A program or erase then sets its fail bit (MT29F1G01ABAFD data sheet, "Status Register").
+    fn is_protected(&mut self) -> bool {
+        self.die().protection & c::BLOCK_PROTECT != 0
     }
 
     /// Faults of a block in the selected die.

@@ -82,8 +82,10 @@ impl Bench {
 fn power_up_is_locked() {
     let mut b = Bench::new("w35n01jw");
     assert_eq!(b.program(0), Err(Violation::Protected));
+    assert_eq!(b.get(0xC0) & 0x0C, 1 << 3, "P_FAIL");
     b.bare(0x06).unwrap();
     assert_eq!(b.row(0xD8, 0), Err(Violation::Protected));
+    assert_eq!(b.get(0xC0) & 0x0C, 1 << 3 | 1 << 2, "E_FAIL, too");
     b.set(0xA0, 0).unwrap();
     assert_eq!(b.row(0xD8, 0), Ok(()));
 }

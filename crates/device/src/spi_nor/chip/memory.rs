@@ -72,7 +72,7 @@ impl SpiNor {
         // The data may wrap around, so only its first byte must be inside the chip.
         self.check_address(&SpiOp { len: 1, ..*op })?;
         let start = addr - addr % page;
-        self.check_target(start, page)?;
+        self.check_target(Kind::Program, start, page)?;
         self.check_suspended(Kind::Program, start, page)?;
         let column = (addr % page) as usize;
         let (head, tail) = bytes.split_at((page as usize - column).min(bytes.len()));
@@ -135,7 +135,7 @@ impl SpiNor {
         self.check_outside_otp()?;
         let len = u64::from(kind.bytes);
         let start = u64::from(op.addr) / len * len;
-        self.check_target(start, len)?;
+        self.check_target(Kind::Erase, start, len)?;
         self.check_suspended(Kind::Erase, start, len)?;
         let undo = self.erase_range(start, len);
         let time = self.erase_time(&kind, start);
@@ -149,7 +149,7 @@ impl SpiNor {
         let size = self.spec.geometry.size_bytes;
         self.check_write_enable()?;
         self.check_outside_otp()?;
-        self.check_target(0, size)?;
+        self.check_target(Kind::Erase, 0, size)?;
         self.check_suspended(Kind::Erase, 0, size)?;
         let undo = self.erase_range(0, size);
         let time = self.spec.timing.t_ce_us.typ;
@@ -201,10 +201,25 @@ impl SpiNor {
         if self.otp.entered { Err(Violation::Protected) } else { Ok(()) }
     }
 
-    fn check_target(&self, addr: u64, len: u64) -> Result<(), Violation> {
+    /// Checks that a program or erase does not touch the protected area.
+    fn check_target(&mut self, kind: Kind, addr: u64, len: u64) -> Result<(), Violation> {
         let protected = self.protected();
         let clash = addr < protected.end && protected.start < addr + len;
-        if clash { Err(Violation::Protected) } else { Ok(()) }
+        if clash { Err(self.refuse_protected(kind)) } else { Ok(()) }
+    }
+
+    /// Sets the registers after a program or erase of a protected area, which the chip does not execute. Chips with fail bits set them,
+    /// and the write enable latch stays set. Other chips clear the latch. (Micron MT25Q data sheet, "PROGRAM Operations"; Macronix
+    /// MX25UM25645G data sheet, "Status Register"; linux-mtd 2020-03-09 for Spansion, Winbond W25Q40BW and Macronix MX25L25635E.)
+    fn refuse_protected(&mut self, kind: Kind) -> Violation {
+        if self.fail_bits_stay() {
+            self.regs.program_failed |= kind == Kind::Program;
+            self.regs.erase_failed |= kind == Kind::Erase;
+            self.regs.protection_failed = true;
+        } else {
+            self.regs.wel = false;
+        }
+        Violation::Protected
     }
 
     /// Checks that the operation is allowed during a suspend: only other blocks may be programmed during a suspended

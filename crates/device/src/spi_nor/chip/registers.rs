@@ -35,6 +35,8 @@ pub(super) struct Registers {
     pub(super) wel: bool,
     pub(super) program_failed: bool,
     pub(super) erase_failed: bool,
+    /// True after a program or erase of a protected area (Micron's flag status register, until it is cleared).
+    pub(super) protection_failed: bool,
     pub(super) addr_4b: bool,
     /// True in 8D-8D-8D mode.
     pub(super) octal: bool,
@@ -159,10 +161,11 @@ impl SpiNor {
             | flag(!busy && self.regs.erase_failed, 1 << 6)
     }
 
-    /// Micron's flag status register: bits 0 4-byte mode, 2 program suspended, 4 program failed, 5 erase failed, 6 erase suspended,
-    /// 7 ready.
+    /// Micron's flag status register: bits 0 4-byte mode, 1 protected area, 2 program suspended, 4 program failed, 5 erase failed,
+    /// 6 erase suspended, 7 ready.
     fn flag_status(&self, busy: bool) -> u8 {
         flag(self.regs.addr_4b, 1)
+            | flag(!busy && self.regs.protection_failed, 1 << 1)
             | flag(self.is_suspended(Kind::Program), 1 << 2)
             | flag(!busy && self.regs.program_failed, 1 << 4)
             | flag(!busy && self.regs.erase_failed, 1 << 5)
@@ -228,6 +231,7 @@ impl SpiNor {
             RegisterCmd::WriteDisable => self.regs.wel = false,
             RegisterCmd::ClearFlagStatus => {
                 (self.regs.program_failed, self.regs.erase_failed) = (false, false);
+                self.regs.protection_failed = false;
             }
             RegisterCmd::Enter4b | RegisterCmd::Exit4b => {
                 if self.spec.addressing == Addressing::WrenEn4b {

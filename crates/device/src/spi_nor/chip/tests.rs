@@ -175,6 +175,54 @@ fn protection_bits_protect() {
     b.program(0, &[0]).unwrap();
 }
 
+#[test]
+fn a_program_takes_longer_with_each_byte() {
+    let mut b = Bench::new(W25Q128JV);
+    let times = [1, 2, 128, 256].map(|len| {
+        b.program(0x1000 * len, &vec![0; len as usize]).unwrap();
+        let time = b.chip.busy_until().since(b.chip.busy_since());
+        b.wait();
+        time
+    });
+    assert!(times.is_sorted_by(|shorter, longer| shorter < longer), "{times:?}");
+}
+
+/// The tail of the published times: some erases of a subsector take longer than the others.
+#[test]
+fn the_tail_makes_some_erases_slow() {
+    let spec = test_parts::profile(N25Q128A, Some("measured"));
+    let typical = spec.erase.values().find(|erase| erase.tail.is_some()).map(|erase| erase.t_us.typ).unwrap();
+    let mut b = Bench { chip: SpiNor::new(spec, 1, true).unwrap(), ..Bench::new(N25Q128A) };
+    let slow = (0..400).filter(|block| {
+        b.erase(0x20, block << 12).unwrap();
+        let time = b.chip.busy_until().since(b.chip.busy_since());
+        b.wait();
+        assert!(time >= typical);
+        time > typical
+    });
+    assert!((10..100).contains(&slow.count()));
+}
+
+/// Micron's chips keep the write enable latch and set bits of the flag status register; Winbond's clear the latch.
+#[test]
+fn a_refused_program_leaves_its_mark_in_the_registers() {
+    for (part, latch) in [(N25Q128A, 1 << 1), (W25Q128JV, 0)] {
+        let mut b = Bench::new(part);
+        b.cmd(0x06).unwrap();
+        b.put(SpiOp::command(0x01), &[0b0001_1100]).unwrap();
+        b.wait();
+        assert_eq!(b.program(0xFF_0000, &[0]), Err(Violation::Protected), "{part}");
+        assert_eq!(b.register(0x05), 0b0001_1100 | latch, "{part}");
+        assert_eq!(b.erase(0xD8, 0xFF_0000), Err(Violation::Protected), "{part}");
+        assert_eq!(b.register(0x05), 0b0001_1100 | latch, "{part}");
+        if part == N25Q128A {
+            assert_eq!(b.register(0x70), 1 << 7 | 1 << 5 | 1 << 4 | 1 << 1);
+            b.cmd(0x50).unwrap();
+            assert_eq!(b.register(0x70), 1 << 7);
+        }
+    }
+}
+
 /// SRP with WP# low locks the status registers, unless the quad enable bit makes WP# a data line. SRL locks them until
 /// power-off. Micron's chips have no quad enable bit.
 #[test]

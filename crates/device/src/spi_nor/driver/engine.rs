@@ -287,7 +287,22 @@ impl<S: SpiMem> Engine<S> {
         } else {
             path.write(&mut self.bus, host, &op, data)
         };
-        outcome.map_err(|e| kind(e).at(addr, host.now()))
+        self.started(host, outcome, addr)
+    }
+
+    /// Result of a command that starts a program or erase. A chip with fail bits sets them if the area is protected, and they are cleared
+    /// here, so that the next operation does not seem to fail.
+    fn started(&mut self, host: &mut Host, outcome: Result<(), SpiError>, addr: u64) -> Result<(), Error> {
+        let error = match outcome {
+            Ok(()) => return Ok(()),
+            Err(error) => kind(error).at(addr, host.now()),
+        };
+        if error.kind == ErrorKind::WriteProtected
+            && let Some(Failures { clear: Some(clear), .. }) = self.ops.failures
+        {
+            self.exec(host, &clear, Data::None, addr)?;
+        }
+        Err(error)
     }
 
     /// Polls the status register until the chip is ready, then checks for failures.
@@ -343,7 +358,8 @@ impl<S: SpiMem> Engine<S> {
             Some(block) => SpiOp { addr: block as u32, ..self.ops.erase },
             None => self.ops.chip_erase,
         };
-        self.exec(host, &op, Data::None, addr)
+        let outcome = self.bus.exec(host, &op, Data::None);
+        self.started(host, outcome, addr)
     }
 }
 
