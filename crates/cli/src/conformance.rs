@@ -103,7 +103,7 @@ impl Row {
     }
 }
 
-/// Lines of the driver's output that the report for people has for a failed check. JSON and JUnit XML have more.
+/// Number of lines of the driver's output in the text for a failed check. JSON and JUnit XML have more.
 const LINES_SHOWN: usize = 5;
 
 /// Characters of such a line.

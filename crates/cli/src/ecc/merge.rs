@@ -158,7 +158,7 @@ impl Args {
         Ok(regions)
     }
 
-    /// Refuses those of some dumps whose ECC bytes are in another layout.
+    /// Refuses each dump of these numbers whose ECC bytes are in another layout.
     fn require_layouts(
         &self,
         (geometry, regions): (&PageGeometry, &Regions),

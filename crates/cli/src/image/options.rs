@@ -151,13 +151,13 @@ impl ImageArgs {
         self.keys.with_keys(image)
     }
 
-    /// The keys of encrypted files, if there are some.
+    /// The keys of encrypted files, if any are given.
     #[cfg(feature = "mount")]
     pub(super) fn keys(&self) -> Result<Option<Keys>, Failure> {
         self.keys.read()
     }
 
-    /// Refuses keys where nothing is decrypted.
+    /// Refuses keys for a command that decrypts nothing.
     pub(super) fn refuse_keys(&self, why: &str) -> Result<(), Failure> {
         if self.keys.keys.is_empty() {
             return Ok(());
@@ -208,7 +208,8 @@ impl ImageArgs {
     }
 }
 
-/// Reason for which the names on the way to a path are not those of the files: a directory is encrypted.
+/// Reason why a path is not found, if a directory on the path is encrypted: its names on flash are not the names of the
+/// files.
 fn encrypted_names(fs: &mut dyn FileSystem, path: &[u8]) -> Option<String> {
     let mut directory = fs.root();
     for part in path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {

@@ -394,7 +394,7 @@ fn conclusion(life: &CardLife) -> String {
     }
 }
 
-/// Text of the times that a tenth of the cases do not reach, and that all but a tenth do not reach.
+/// Text of the range that contains 8 of 10 cases: 1 of 10 is below `min`, and 1 of 10 is above `max`.
 fn spans(min: f64, max: f64) -> String {
     match [span(min), span(max)] {
         // The upper end is not known either: nine of ten cases are above the lower one.

@@ -215,7 +215,7 @@ pub trait FileSystem: Send {
         Err(Error::Unsupported("encrypted files"))
     }
 
-    /// Reason for which an encrypted file is not decrypted, where keys were given.
+    /// Reason why an encrypted file is not decrypted although keys were given.
     fn why_encrypted(&mut self, inode: u32) -> Option<String> {
         let _ = inode;
         None
