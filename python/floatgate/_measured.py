@@ -31,7 +31,7 @@ class Answer:
     question : str
         ``erase_block``, ``page``, ``open_aus_linear``, ``capacity``, ``fake`` and so on.
     value : int, float, str or None
-        The answer in `unit`; ``None`` when nothing is visible.
+        The answer in `unit`; ``None`` if nothing is visible.
     unit : str
         ``B``, ``AUs``, ``us``, ``MB/s`` or nothing.
     confidence : float
@@ -60,7 +60,7 @@ class Probe(Plotted[Answer]):
 
     @property
     def capacity_bytes(self) -> int:
-        """Bytes that it claims to have; the real size is the answer to ``capacity``."""
+        """Claimed size in bytes; the real size is the answer to ``capacity``."""
         return int(self._data["capacity_bytes"])
 
     def __getitem__(self, question: str) -> Answer:
@@ -68,7 +68,7 @@ class Probe(Plotted[Answer]):
         return self._find("question", question)
 
     def __contains__(self, question: object) -> bool:
-        """True where there is an answer to that question."""
+        """True if there is an answer to the question."""
         return any(question in (answer.question, answer) for answer in self.rows)
 
     def _title(self) -> str:
@@ -91,19 +91,19 @@ class FitRow:
     Attributes
     ----------
     line : int
-        Its line in the results, from 1.
+        Line in the results, from 1.
     name, measured : str
-        Name of the test, and the figure as it was printed.
+        Name of the test, and the figure as printed.
     set : list of str
         Overrides under which it was measured.
     ns_per_byte, fitted_ns_per_byte : float
         Time of the board, and of the fitted setup, in ns per byte.
     residual, residual_before : float
-        Simulated over measured time minus 1, as fitted and as the setup states its costs.
+        Simulated time divided by measured time, minus 1, with the fitted costs and with the costs of the setup.
     left_out : float or None
-        The residual when all other figures predict this one.
+        Residual of a fit without this figure.
     fitted : bool
-        False where no fitted number decides the figure.
+        False if the figure depends on no fitted number.
     """
 
     line: int
@@ -129,7 +129,7 @@ class Fit(Plotted[FitRow]):
         return self._find("name", name)
 
     def __contains__(self, name: object) -> bool:
-        """True where there is a figure of that test."""
+        """True if there is a figure of the test."""
         return any(name in (figure.name, figure) for figure in self.rows)
 
     @property
@@ -139,7 +139,7 @@ class Fit(Plotted[FitRow]):
 
     @property
     def hypotheses(self) -> list[dict[str, Any]]:
-        """What may be wrong on the board: ``what``, the overrides ``set``, and the worst residual with them."""
+        """Possible errors of the board: ``what``, the overrides ``set``, and the worst residual with these overrides."""
         return list(self._data["hypotheses"])
 
     @property
@@ -165,13 +165,13 @@ def probe(
     Parameters
     ----------
     target : str or path
-        Name of a built-in card, or the path of its TOML file: it is simulated. Or a block device or a file, which is only read.
+        Name of a built-in card, or the path of its TOML file: the card is simulated. A block device or a file is only read.
     set : mapping, optional
         Overrides of a simulated card.
     write : bool
         Also run write tests, on a simulated card.
     noise : float
-        Jitter of a simulated card: 1 as on real ones, 0 for none.
+        Jitter of a simulated card: 1 as on real cards, 0 for none.
     seed : int
         Seed of the order of the requests, and of a simulated card.
 
@@ -183,7 +183,7 @@ def probe(
     Raises
     ------
     ArgumentError
-        The target is no card and no device, or it is in use.
+        The target is neither a card nor a device, or it is in use.
 
     Examples
     --------
@@ -216,9 +216,9 @@ class Point:
     advice : str
         The advice in a sentence.
     commands : list of str
-        Shell commands and kernel parameters that do it.
+        Shell commands and kernel parameters for it.
     rests_on : list of str
-        Numbers that it rests on.
+        Numbers on which it is based.
     would_change : list of str
         Findings that would change it.
     """
@@ -252,16 +252,16 @@ def advise(
     temperature_c: float = 40.0,
     seed: int = 0,
 ) -> Advice:
-    """Say what to do with a card or a chip: partition, filesystem, mkfs and mount options, speed and life.
+    """Advise how to use a card or a chip: partition, filesystem, mkfs and mount options, speed and life.
 
     Parameters
     ----------
     target : str, path or Probe
-        Name of a built-in card, setup or raw flash part, the path of a setup's TOML file, or what `probe` returned.
+        Name of a built-in card, setup or raw flash part, the path of a setup's TOML file, or a result of `probe`.
     set : mapping, optional
         Overrides, not for a `Probe`.
     filesystems, workloads : sequence of str
-        Filesystems and workloads that come into question on cards, by default all: ``["ext4", "f2fs"]``, ``["create"]``.
+        Filesystems and workloads to consider on cards, by default all: ``["ext4", "f2fs"]``, ``["create"]``.
     state : str
         State of a card at the beginning: ``"empty"``, ``"used"`` or ``"full"``.
     write_bytes_per_day : int, optional
@@ -307,7 +307,7 @@ def advise(
 
 
 def _results(results: Union[Path, bytes]) -> Any:
-    """The text of results, which may be in a file."""
+    """Text of the results, which can be in a file."""
     if isinstance(results, str) and len(results.split()) != 1 and ("\n" in results or not os.path.exists(results)):
         return results.encode()
     if not isinstance(results, (str, os.PathLike)):
@@ -337,8 +337,8 @@ def fit(
     setup, set
         As for `speed`.
     results : str, bytes or path
-        What ``flash_speed``, ``dd`` or U-Boot printed, or lines such as ``page read 227 us``: the text itself, or the path of a file with
-        it. A `str` of one word, or of one line that is the name of a file, is a path.
+        Output of ``flash_speed``, ``dd`` or U-Boot, or lines such as ``page read 227 us``. This is the text itself, or the path of
+        a file with it. A `str` of one word, or of one line that is the name of a file, is a path.
     free : sequence of str
         Further numbers of the setup to fit: ``"chip.timing.t_prog_us.typ"``.
 
@@ -352,7 +352,7 @@ def fit(
     ArgumentError
         No figure was found in the results, or the setup is wrong.
     MissingFile
-        The file of the results is not there.
+        The file of the results does not exist.
 
     Examples
     --------

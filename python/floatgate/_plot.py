@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Width of a picture, and height of one of its bars, in inches.
 WIDTH, BAR = 7.0, 0.3
 
-#: Bars that a picture shows at most; more are not legible.
+#: Maximum number of bars in a picture; more are not legible.
 BARS_MAX = 60
 
 
@@ -31,12 +31,12 @@ class Plotted(Result[Row]):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a figure of its own by default.
+            Axes for the plot; a new figure by default.
 
         Returns
         -------
         matplotlib.axes.Axes
-            The axes, of which ``ax.figure`` can be saved.
+            The axes; ``ax.figure`` can be saved.
         """
         if ax is None:
             from matplotlib.figure import Figure
@@ -68,7 +68,7 @@ def bars(
     log: bool = False,
     errors: Optional[Sequence[tuple[float, float]]] = None,
 ) -> None:
-    """Horizontal bars, the first one above; `errors` are the least and the greatest value of each."""
+    """Horizontal bars, the first one above; `errors` are the smallest and the largest value of each bar."""
     names, values = [_plain(name) for name in names[:BARS_MAX]], list(values[:BARS_MAX])
     places = range(len(names))
     reach = None
@@ -84,7 +84,7 @@ def bars(
 
 
 def points(ax: Axes, x: Sequence[float], y: Sequence[float], labels: tuple[str, str]) -> None:
-    """Points beside the line on which both are equal, on logarithmic scales."""
+    """Points on logarithmic scales, with the line on which both values are equal."""
     ax.scatter(x, y, s=12)
     least, most = min([*x, *y], default=1.0), max([*x, *y], default=1.0)
     if least > 0:
@@ -109,10 +109,10 @@ def waterfall(ax: Axes, spans: Sequence[tuple[str, str, int, int]]) -> None:
     ax.set_xlabel("us")
     named = dict(zip(ax.get_legend_handles_labels()[1], ax.get_legend_handles_labels()[0]))
     if named:
-        # Beside the bars, of which it would cover some.
+        # The legend is beside the bars because it would cover some of them.
         ax.legend(list(named.values()), list(named), fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _plain(text: str) -> str:
-    """Text without matplotlib's formulas."""
+    """Text in which matplotlib finds no formulas."""
     return text.replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""What results have in common: rows, and ways into pandas, Arrow, JSON and notebooks."""
+"""Common parts of all results: rows, and conversions to pandas, Arrow, JSON and notebooks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = TypeVar("Row")
 #: Rows that a notebook shows.
 SHOWN = 60
 
-#: Arrow types of attributes that may be ``None`` in all rows, which has no type of its own, or of several types.
+#: Arrow types of attributes that may have several types, or may be ``None`` in all rows, because ``None`` has no type of its own.
 ARROW = {
     "Optional[str]": "string",
     "Optional[int]": "int64",
@@ -29,13 +29,14 @@ ARROW = {
 
 
 def row(cls: type[Row], data: Mapping[str, Any]) -> Row:
-    """A dataclass from the fields of a JSON object; ``None`` where it has none of that name."""
+    """A dataclass from the fields of a JSON object; ``None`` if there is no object with this name."""
     hashable: Any = cls
     return row_of(cls, map(data.get, _fields(hashable)))
 
 
 def row_of(cls: type[Row], values: Iterable[Any]) -> Row:
-    """A dataclass from its values in order. Its own `__init__` sets them one by one as it is frozen, which takes nearly twice as long."""
+    """A dataclass from its values in order. Because the dataclass is frozen, its own `__init__` sets them one by one, which takes
+    nearly twice as long."""
     hashable: Any = cls
     made = object.__new__(cls)
     made.__dict__.update(zip(_fields(hashable), values))
@@ -54,10 +55,9 @@ class Tabular:
         raise NotImplementedError
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a tidy ``pandas.DataFrame``: one value a cell. Needs pandas.
-
-        A dict becomes a column for each key, ``breakdown_ns`` of a test ``breakdown_array_ns``, ``breakdown_data_ns`` and so on. A list
-        of texts becomes a text with semicolons, any other list JSON.
+        """The rows as a tidy ``pandas.DataFrame``: one value per cell. Needs pandas. A dict becomes a column for each key. For
+        example, ``breakdown_ns`` of a test becomes ``breakdown_array_ns``, ``breakdown_data_ns`` and so on. A list of texts becomes
+        a text with semicolons, and any other list becomes JSON.
 
         Returns
         -------
@@ -80,7 +80,7 @@ class Tabular:
         return pandas.DataFrame(tidy(self._columns(), self._units()))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows as an Arrow stream, which polars, duckdb and pyarrow take. Needs pyarrow."""
+        """The rows as an Arrow stream, which polars, duckdb and pyarrow accept. Needs pyarrow."""
         import pyarrow  # type: ignore[import-untyped,unused-ignore]
 
         types = self._types()
@@ -89,11 +89,11 @@ class Tabular:
         return pyarrow.table(arrays).__arrow_c_stream__(requested_schema)
 
     def _units(self) -> Mapping[str, str]:
-        """Units of columns of dicts whose names do not say them."""
+        """Units of columns of dicts whose names do not show them."""
         return {}
 
     def _types(self) -> Mapping[str, str]:
-        """Arrow types of columns whose values need not tell them."""
+        """Arrow types of columns whose values do not always show them."""
         return {}
 
     def _title(self) -> str:
@@ -112,7 +112,7 @@ class Tabular:
         return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{more}"
 
 
-#: Units at the end of names, which stay there when the key of a dict comes in between.
+#: Units at the end of names. They stay at the end when the key of a dict is inserted.
 SUFFIXES = ("_ns", "_us", "_bytes", "_kib_s", "_cycles")
 
 #: Keys of dicts that are ratios or have a unit of their own.
@@ -120,7 +120,7 @@ WITHOUT_UNIT = ("over_nominal", "change", "histogram")
 
 
 def tidy(columns: Mapping[str, list[Any]], units: Mapping[str, str]) -> dict[str, list[Any]]:
-    """Columns with one value a cell: of dicts a column for each key, of lists texts."""
+    """Columns with one value per cell: dicts become a column for each key, lists become texts."""
     result: dict[str, list[Any]] = {}
     for name, values in columns.items():
         if not any(isinstance(value, dict) for value in values):
@@ -145,7 +145,7 @@ def _flat(value: object) -> object:
 
 
 def rows_html(rows: Sequence[Mapping[str, Any]], count: int) -> str:
-    """A table of rows, of which there are `count`."""
+    """A table of rows in HTML; `count` is the number of all rows."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
     lines = ("<tr>" + "".join(f"<td>{_cell(row.get(name))}</td>" for name in names) + "</tr>" for row in rows)
@@ -154,7 +154,8 @@ def rows_html(rows: Sequence[Mapping[str, Any]], count: int) -> str:
 
 
 def _arrow(values: list[Any], of: str | None) -> object:
-    """A column for Arrow, which has one type in each. Where there are several, all become texts: those of other types in JSON."""
+    """A column for Arrow, which allows only one type in a column. If the values have several types, all become texts, and values
+    that are not texts become JSON."""
     import pyarrow
 
     if of != "string":
@@ -173,7 +174,7 @@ def _cell(value: object) -> str:
 
 
 class Result(Tabular, Generic[Row]):
-    """Result of a study, made of what was found, or of what a subclass finds when it is asked."""
+    """Result of a study, made from its data, or from data that a subclass computes on request."""
 
     def __init__(self, data: Mapping[str, Any], rows: Sequence[Row]) -> None:
         self.__dict__.update(_data=data, rows=list(rows))
@@ -188,7 +189,7 @@ class Result(Tabular, Generic[Row]):
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that was found, as the command prints it with ``--json``, which adds what is least certain."""
+        """The whole result, as the command prints it with ``--json``. The command adds the least certain value."""
         return copy.deepcopy(dict(self._data))
 
     def _columns(self) -> dict[str, list[Any]]:
@@ -202,14 +203,14 @@ class Result(Tabular, Generic[Row]):
         return {field.name: ARROW[str(field.type)] for field in fields if str(field.type) in ARROW}
 
     def _find(self, by: str, name: str) -> Row:
-        """The first row of that name."""
+        """The first row with this name."""
         names = [getattr(row, by) for row in self.rows]
         if name not in names:
             raise KeyError(f"{name!r}; there are {', '.join(names)}")
         return self.rows[names.index(name)]
 
     def _title(self) -> str:
-        """What the result is of."""
+        """Subject of the result."""
         return next((str(self._data[key]) for key in ("title", "chip", "card", "path") if self._data.get(key)), "")
 
     def __len__(self) -> int:

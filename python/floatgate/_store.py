@@ -1,8 +1,8 @@
 """Power cuts of a filesystem, a translation layer or a key-value store that is written in Python.
 
-The store runs in this process on a simulated flash. A run repeats the workload from its start, loses power in a flash operation, mounts
-the store again and compares what it reads with a reference model. The model has, for each name, the value that was synchronised last,
-and those that were written since.
+The store runs in this process on a simulated flash. A run repeats the workload from its start, loses power in a flash operation,
+mounts the store again and compares its values with a reference model. For each name, the model has the value that was synchronised
+last, and the values that were written since.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ if TYPE_CHECKING:
 
 Done = TypeVar("Done")
 
-#: Steps that follow the last power cut, and at most between two of them.
+#: Number of steps after the last power cut, and maximum number between two power cuts.
 STEPS_AFTER, STEPS_BETWEEN = 3, 64
 
-#: Calls of the flash in one call of the store, after which it counts as hanging.
+#: Number of flash calls in one call of the store after which it counts as hanging.
 CALLS_MAX = 1_000_000
 
 #: Most steps of a workload, and power cuts of a run.
 STEPS_MAX, CUTS_MAX = 100_000, 16
 
-#: Runs for the shortening of a failure.
+#: Number of runs for the shortening of a failure.
 SHORTENING_RUNS = 1000
 
-#: Share of the flash operation that is over when power goes.
+#: Completed share of the flash operation when power is lost.
 SHARES = {"before": 0.0, "early": 1 / 6, "middle": 1 / 2, "late": 5 / 6}
 
 FailureKind = Literal["lost", "check", "recovery", "step", "hang"]
 
 
 class Store(Protocol):
-    """A program that keeps values on flash. Each boot makes a new one: what it has in memory is gone after a power cut.
+    """A program that keeps values on flash. Each boot makes a new object, because the contents of memory are lost in a power cut.
 
     It may also have ``remove(name)``, ``unmount()``, after which everything is synchronised, and ``check()``, which raises when an
     invariant does not hold. ``write`` may raise ``OSError`` with ``errno.ENOSPC`` when the flash is full.
     """
 
     def format(self) -> None:
-        """Make an empty store on flash as it left the factory, and mount it."""
+        """Make an empty store on a new flash, and mount it."""
 
     def mount(self) -> None:
-        """Read what is on flash, and repair it after a power cut."""
+        """Read the contents of the flash, and repair them after a power cut."""
 
     def write(self, name: Any, value: bytes) -> None:
         """Set the value of a name. After a power cut it has the old value or the new one."""
 
     def read(self, name: Any) -> Optional[bytes]:
-        """The value of a name; ``None`` where there is none."""
+        """The value of a name; ``None`` if it has none."""
 
     def sync(self) -> None:
-        """Return when everything written is on flash."""
+        """Return after all written values are on flash."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class Cut:
     Attributes
     ----------
     operation : int
-        The program or erase in which power goes, counted from 1.
+        Number of the program or erase in which power is lost, from 1.
     kind : str
-        ``before`` it, or ``early``, in the ``middle`` or ``late`` in it.
+        ``before`` the operation, or ``early``, ``middle`` or ``late`` in it.
     """
 
     operation: int
@@ -86,7 +86,8 @@ class Cut:
 
 @dataclass(frozen=True)
 class _History:
-    """Steps of a workload, and the cuts: the first in the last step, each further one counted from the return of power."""
+    """Steps of a workload, and its power cuts. The first cut is in the last step; the operations of each further one count from the
+    return of power."""
 
     steps: tuple[int, ...]
     cuts: tuple[Cut, ...]
@@ -101,8 +102,8 @@ class StoreFailure:
     id : str
         Text that repeats the run: the argument `replay` of `powercut_store`.
     kind : str
-        ``lost`` (a synchronised value is not there, or one that was never written is), ``check``, ``recovery`` or ``step`` (the store
-        raised), or ``hang``.
+        ``lost`` (a synchronised value is missing, or a value was found that was never written), ``check``, ``recovery`` or ``step``
+        (the store raised), or ``hang``.
     reason : str
         Reason in words.
     history : list of str
@@ -112,7 +113,7 @@ class StoreFailure:
     steps_before : int
         Number of steps before the history was shortened.
     repeats : bool
-        False when the same run did not fail again: the store is not deterministic.
+        False if the same run did not fail again, so that the store is not deterministic.
     """
 
     id: str
@@ -125,7 +126,7 @@ class StoreFailure:
 
 
 class StorePowercut(Plotted[StoreFailure]):
-    """Result of `powercut_store`; one row a kind of failure."""
+    """Result of `powercut_store`; one row per kind of failure."""
 
     @property
     def operations(self) -> int:
@@ -155,11 +156,11 @@ class StorePowercut(Plotted[StoreFailure]):
 
 
 class _Gone(BaseException):
-    """Power is gone. No handler of the store's catches it, as no CPU goes on without power."""
+    """Power is lost. The store's handlers do not catch this exception, because no CPU continues without power."""
 
 
 class _Hangs(BaseException):
-    """The store calls the flash without an end."""
+    """The store calls the flash endlessly."""
 
 
 class _Failed(Exception):
@@ -201,7 +202,7 @@ class _Entry:
 
     synced: Optional[bytes]
     written: list[Optional[bytes]] = field(default_factory=list)
-    #: A write failed as the flash is full.
+    #: A write failed because the flash is full.
     is_unsure: bool = False
 
     def allowed(self) -> list[Optional[bytes]]:
@@ -231,14 +232,14 @@ class _Model:
         return list(self._entries)
 
     def check_now(self, name: Hashable, found: Optional[bytes]) -> None:
-        """Compares a value that is read while power stays."""
+        """Compares a value that is read without a power cut before."""
         entry = self._entry(name)
         good = entry.allowed() if entry.is_unsure else entry.allowed()[-1:]
         if found not in good:
             raise _Failed("step", f"{name!r} reads as {_shown(found)}; expected {_shown(good[-1])}, which was written")
 
     def check_after_cut(self, name: Hashable, found: Optional[bytes]) -> None:
-        """Compares a value that is read after a power cut. It has to stay from now on."""
+        """Compares a value that is read after a power cut. This value must stay from now on."""
         entry = self._entry(name)
         if found not in entry.allowed():
             later = len(entry.written)
@@ -257,7 +258,7 @@ def _shown(value: Optional[bytes]) -> str:
 
 @dataclass(frozen=True)
 class _Workload:
-    """Steps that follow from their number and the seed alone."""
+    """Steps that depend only on their number and the seed."""
 
     seed: int
     names: Sequence[Hashable]
@@ -305,7 +306,7 @@ class _Run:
         return self._call(kind, work)
 
     def _call(self, kind: FailureKind, work: Callable[[], Done]) -> Done:
-        """Calls the store. Raises when power is gone, whatever the store made of that."""
+        """Calls the store. Raises if power is lost, even if the store handled the exception."""
         self.flash.calls_left = CALLS_MAX
         try:
             done = work()
@@ -349,7 +350,7 @@ class _Run:
             self._model.unsure(name)
 
     def power_returns(self, cut: Optional[Cut]) -> None:
-        """Switches power on, and orders the next cut. The store is mounted and compared with the model."""
+        """Switches power on, requests the next cut, mounts the store and compares it with the model."""
         self.flash._native.restart(100_000_000)
         if cut is not None:
             self.order(cut)
@@ -386,7 +387,7 @@ class _Subject:
         return operations
 
     def run(self, history: _History) -> Optional[int]:
-        """Does a run; the number of its power cuts, or ``None`` when the step has fewer operations."""
+        """Executes a run, and returns the number of its power cuts, or ``None`` if the step has fewer operations."""
         run = _Run(self)
         for number in history.steps[:-1]:
             run.step(number)
@@ -459,7 +460,7 @@ class _Search:
         return history, reason
 
     def _somewhere(self, steps: tuple[int, ...], cuts: tuple[Cut, ...]) -> Optional[tuple[_History, str]]:
-        """Looks at the same operation of the last step, then at its first ones, which differ without the steps before."""
+        """Tries the same operation of the last step, then its first operations, which differ without the earlier steps."""
         first = cuts[0]
         for operation in dict.fromkeys([first.operation, 1, 2, 3, 4]):
             history = _History(steps, (Cut(operation, first.kind), *cuts[1:]))
@@ -547,24 +548,26 @@ def powercut_store(
 ) -> StorePowercut:
     """Cut the power of a store written in Python at many flash operations, and compare what it keeps with a reference model.
 
-    The store runs in this process. Each run is the workload from its start to the cut, so that a run costs what the workload costs.
-    Where several runs fail in the same way, the first one is shortened: steps and cuts go for as long as it fails. A workload that
+    The store runs in this process. Each run executes the workload from its start to the cut, so a run takes as long as the
+    workload. If several runs fail in the same way, the first one is shortened: steps and cuts are removed as long as it still
+    fails. A workload that
     fails without a power cut is a failure of the kind ``step`` with an empty list of cuts.
 
     Parameters
     ----------
     make : function of a Mtd
-        Makes the store in one boot: a class that takes the flash, with the methods of `Store`.
+        Function that makes the store in one boot, such as a class whose constructor takes the flash. The store has the methods of
+        `Store`.
     flash : str, path or Mtd
-        Name or path of a setup, or an erased flash, which stays as it is. Faults of it are part of each run.
+        Name or path of a setup, or an erased flash, which is not changed. Its faults are part of each run.
     set : mapping, optional
         Overrides of the setup.
     names : int or sequence
         Number of names, ``"name-0"`` and so on, or the names: ``range(64)`` for the sectors of a translation layer.
     value_bytes : int or tuple of int
-        Length of a value, or the least and the greatest one.
+        Length of a value, or the smallest and the largest length.
     initial : bytes, optional
-        Value of a name that was never written; ``None`` where it has none.
+        Value of a name that was never written; ``None`` if such a name has no value.
     steps : int
         Steps of the workload: writes, removals, reads, synchronisations and remounts.
     cuts : int or "all"
@@ -574,9 +577,9 @@ def powercut_store(
     seed : int
         Seed of workload and cuts.
     replay : str, optional
-        `StoreFailure.id`: repeat this run alone, with all other arguments the same.
+        `StoreFailure.id`: repeat only this run. All other arguments must be the same.
     progress : function of two int, optional
-        Called with the number of runs that are done, and of all.
+        Called with the number of finished runs and the number of all runs.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Studies of one setup, chip or card, each named as its command is."""
+"""Studies of one setup, chip or card. Each function has the name of its command."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class PartRow:
     part : str
         Name by which it is found.
     name, maker, kind, title : str
-        What its maker calls it, who that is, its family, a description.
+        Name that the maker uses, the maker, the family, and a description.
     lowest_confidence : float
-        Confidence of its least sure value, 0 to 1.
+        Confidence of its least certain value, 0 to 1.
     """
 
     part: str
@@ -60,23 +60,23 @@ class SpeedRow:
     name : str
         Name of the test, such as ``page read``.
     kib_s : float
-        Speed in KiB/s, exact; 0 where no bytes are moved.
+        Exact speed in KiB/s; 0 if no bytes are moved.
     printed_kib_s : int
         Speed in KiB/s as ``flash_speed`` prints it: rounded down, 0 under 1 ms.
     us : float
         Microseconds per call.
     calls, bytes : int
-        Number of calls, and bytes that they moved or erased.
+        Number of calls, and number of bytes that they moved or erased.
     ns : int
         Nanoseconds of all calls.
     bitflips, retries, scrub_requests : int
-        Bits that the ECC corrected, read retries, and calls that ask for scrubbing.
+        Bits that the ECC corrected, read retries, and calls that requested scrubbing.
     breakdown_ns : dict of str to int
         Nanoseconds by phase; they add up to `ns`.
     interval_min, interval_max : float
-        The 80 % interval of `kib_s`; of milliseconds where no bytes are moved.
+        The 80 % interval of `kib_s`, or of the milliseconds if no bytes are moved.
     mj_per_mib : float, optional
-        Energy of the chip for a MiB in mJ; ``None`` where the part has no table ``[supply]``.
+        Energy of the chip per MiB in mJ; ``None`` if the part has no table ``[supply]``.
     """
 
     name: str
@@ -102,11 +102,11 @@ class Span:
     Attributes
     ----------
     resource : str
-        What is active: ``cpu``, ``bus``, ``die 0``, ``ecc`` and so on.
+        Active resource: ``cpu``, ``bus``, ``die 0``, ``ecc`` and so on.
     phase : str
-        Under which the account books it: ``array``, ``data``, ``cpu`` and so on.
+        Phase in the breakdown: ``array``, ``data``, ``cpu`` and so on.
     start_ns, end_ns : int
-        Virtual time in ns: of `trace` since the operation began, of `Mtd.observe` since power-on.
+        Virtual time in ns, since the start of the operation for `trace`, and since power-on for `Mtd.observe`.
     what : str
         The activity, such as ``tR``.
     """
@@ -120,16 +120,16 @@ class Span:
 
 @dataclass(frozen=True)
 class PaperRow:
-    """A published figure beside the simulated one.
+    """A published figure with the simulated one.
 
     Attributes
     ----------
     paper, table, row, setup : str
-        Where it was published, and the setup that was simulated.
+        Source of the published figure, and the simulated setup.
     unit : str
         Unit of `published` and `simulated`.
     residual : float
-        Simulated over published, minus 1.
+        Simulated figure divided by published figure, minus 1.
     kind : str
         ``fitted``, ``predicted`` or ``exception``.
     """
@@ -152,13 +152,13 @@ class EnduranceRow:
     Attributes
     ----------
     part, chip, evidence : str
-        Name of the part, of the chip, and what the model rests on.
+        Name of the part, name of the chip, and evidence for the model.
     nominal_cycles : int
         Cycles that the data sheet promises.
     life : dict
         Cycles until the status fails: ``min``, ``median``, ``max``, ``mean``, ``sd``.
     program, erase : dict
-        Times in us, of the first and the last 100 cycles among them.
+        Times in us, with those of the first and the last 100 cycles.
     """
 
     part: str
@@ -197,11 +197,11 @@ class Life:
     failed_after_years : float or None
         Years until it failed; ``None`` if it survived.
     failure : str or None
-        What failed.
+        Description of the failure.
     moved, bad_blocks : int
-        LEBs that were moved because of bit errors, and blocks that went bad.
+        Number of LEBs that were moved because of bit errors, and number of blocks that became bad.
     cycles : dict of str to int
-        Erase cycles of the least worn block, the mean, the most worn.
+        Erase cycles of the least worn block, mean, and erase cycles of the most worn block.
     """
 
     seed: int
@@ -236,13 +236,13 @@ class CodeRow:
     code : str
         Its name, such as ``bch8/512``.
     ecc_bytes : int
-        Bytes of a page's OOB that it takes.
+        OOB bytes of a page that it needs.
     fits, enough : bool
-        Whether the OOB has room for it, and whether it holds for the rated cycles.
+        True if the OOB has space for the code, and true if the code is sufficient for the rated cycles.
     tolerated_rber : float
-        Raw bit error rate up to which it holds.
+        Raw bit error rate up to which the code is sufficient.
     cycles : int
-        Cycles for which it holds.
+        Number of cycles up to which the code is sufficient.
     lost_pages : float
         Probability that a page is lost at the rated cycles.
     """
@@ -284,7 +284,7 @@ class Speed(Plotted[SpeedRow]):
         columns = super()._columns()
         return {**columns, "interval_unit": ["KiB/s" if test.bytes else "ms" for test in self.rows]}
 
-    # Most calls look at some figures: the result stays in Rust until its rows or its JSON are asked for.
+    # Most callers need only some figures. The result therefore stays in Rust until its rows or its JSON are requested.
     def __init__(self, run: native.NativeSpeed) -> None:
         self._run = run
 
@@ -299,7 +299,7 @@ class Speed(Plotted[SpeedRow]):
         return [row_of(SpeedRow, (*values, *others)) for values, others in self._run.rows()]
 
     def __getstate__(self) -> dict[str, Any]:
-        """A pickle has the rows and the JSON."""
+        """A pickle contains the rows and the JSON."""
         return {"_data": self._data, "rows": self.rows}
 
     def _draw(self, ax: Axes) -> None:
@@ -327,11 +327,11 @@ class Speed(Plotted[SpeedRow]):
         return str(self._data["link"]["write"])
 
     def __getitem__(self, name: str) -> SpeedRow:
-        """The test of that name."""
+        """The test with this name."""
         return self._find("name", name)
 
     def __contains__(self, name: object) -> bool:
-        """True where there is a test of that name."""
+        """True if there is a test with this name."""
         return any(name in (test.name, test) for test in self.rows)
 
 
@@ -370,7 +370,7 @@ class Papers(Plotted[PaperRow]):
 
 
 class Endurance(Plotted[EnduranceRow]):
-    """Result of `endurance`; one row a chip."""
+    """Result of `endurance`; one row per chip."""
 
     def _units(self) -> dict[str, str]:
         return {"life": "cycles", "program": "us", "erase": "us"}
@@ -398,17 +398,17 @@ class FsComparison(Plotted[FsRow]):
 
     @property
     def advice(self) -> list[str]:
-        """What follows from the figures, in sentences."""
+        """Conclusions from the figures, in sentences."""
         return list(self._data["advice"])
 
     @property
     def refused(self) -> list[Refused]:
-        """What could not be measured, with the reasons."""
+        """Figures that could not be measured, with the reasons."""
         return list(self._data["refused"])
 
 
 class Age(Plotted[Life]):
-    """Result of `age`; one row a chip."""
+    """Result of `age`; one row per chip."""
 
     def _columns(self) -> dict[str, list[Any]]:
         columns = super()._columns()
@@ -416,7 +416,7 @@ class Age(Plotted[Life]):
 
     @property
     def _run(self) -> Mapping[str, Any]:
-        # The command takes several periods of ubihealthd, and has a run of each.
+        # The command accepts several periods of ubihealthd, and has a run for each of them.
         run: Mapping[str, Any] = self._data["runs"][0]
         return run
 
@@ -435,9 +435,8 @@ class Age(Plotted[Life]):
 
     @property
     def probability(self) -> Optional[tuple[float, float]]:
-        """Interval in which the probability of survival is, at 95 % confidence; ``None`` where all chips live alike.
-
-        Lives that differ in nothing but the seed do not show how chips differ, however many there are.
+        """Interval of the probability of survival, at 95 % confidence; ``None`` if all chips have the same life. Chips that differ
+        only in their seed do not show how real chips differ, however many there are.
         """
         if self._run["probability"] is None:
             return None
@@ -446,7 +445,7 @@ class Age(Plotted[Life]):
 
 
 class Powercut(Plotted[CutRow]):
-    """Result of `powercut`; one row a kind of step."""
+    """Result of `powercut`; one row per kind of step."""
 
     def _draw(self, ax: Axes) -> None:
         bars(ax, [row.step for row in self.rows], [row.cuts for row in self.rows], "power cuts")
@@ -468,14 +467,14 @@ class Powercut(Plotted[CutRow]):
 
 
 class Ecc(Plotted[CodeRow]):
-    """Result of `ecc`; one row a code."""
+    """Result of `ecc`; one row per code."""
 
     def _draw(self, ax: Axes) -> None:
         bars(ax, [row.code for row in self.rows], [row.cycles for row in self.rows], "cycles for which it holds", log=True)
 
     @property
     def needs(self) -> Optional[str]:
-        """The weakest code that fits and holds for the rated cycles, if any does."""
+        """The weakest code that fits and is sufficient for the rated cycles, if there is one."""
         needs = self._data["needs"]
         return None if needs is None else str(needs)
 
@@ -546,7 +545,7 @@ def schema(kind: Optional[str] = None) -> dict[str, Any]:
     Raises
     ------
     ArgumentError
-        No result is of this kind.
+        There is no result of this kind.
 
     Examples
     --------
@@ -585,11 +584,11 @@ def speed(
     corner : {"typ", "max"}
         Times of the chip's array: typical ones, or the maxima of its data sheet.
     seed : int
-        Seed of everything that differs from chip to chip.
+        Seed of all properties that differ from chip to chip.
     bad_blocks : int
         Number of factory bad blocks (NAND).
     first_block, blocks, skip : int
-        First eraseblock, number of eraseblocks, and how many are left out between two.
+        First eraseblock, number of eraseblocks, and number of eraseblocks to skip between two.
     pages : sequence of int
         Also read in units of these numbers of pages.
     continuous : bool
@@ -611,7 +610,7 @@ def speed(
     Raises
     ------
     ArgumentError
-        The setup or an override is wrong, or the chip cannot be driven so.
+        The setup or an override is wrong, or the driver does not support the chip in this setup.
 
     Examples
     --------
@@ -633,7 +632,7 @@ def trace(
     bad_blocks: int = 0,
     partition: Optional[int] = None,
 ) -> Trace:
-    """One operation, recorded: what every resource did, and when.
+    """Record one operation: the activities of each resource over time.
 
     Parameters
     ----------
@@ -665,7 +664,7 @@ def trace(
 
 
 def papers(table: Path = "", *, seed: int = 0) -> Papers:
-    """Published figures beside the simulated ones.
+    """Published figures with the simulated ones.
 
     Parameters
     ----------
@@ -706,7 +705,7 @@ def endurance(
     erase_only: bool = False,
     interleave: int = 1,
 ) -> Endurance:
-    """Whole lives of blocks: cycles until the status fails, times against wear.
+    """Whole lives of blocks: cycles until the status fails, and times as a function of wear.
 
     Parameters
     ----------
@@ -773,7 +772,7 @@ def fs(
     bad_blocks: int = 0,
     partition: Optional[int] = None,
 ) -> FsComparison:
-    """JFFS2, UBIFS and the bare flash side by side.
+    """Comparison of JFFS2, UBIFS and the bare flash.
 
     Parameters
     ----------
@@ -836,22 +835,22 @@ def age(
     seed: int = 0,
     partition: Optional[int] = None,
 ) -> Age:
-    """A filesystem over years, on cells that wear and lose charge.
+    """Simulate a filesystem over years, on cells that wear and lose charge.
 
     Parameters
     ----------
     setup, set
-        As for `speed`; a setup with a NAND, as cells of NOR are not simulated.
+        As for `speed`; a setup with a NAND, because cells of NOR are not simulated.
     fs : {"ubifs", "jffs2"}
         Filesystem that ages.
     years : float
-        Years that each chip is to live, 0.1 to 100.
+        Simulated years of each chip, 0.1 to 100.
     temperature_c : float
         Degrees Celsius, -55 to 150.
     write_bytes_per_day : int
         Bytes written in a day.
     fill_percent : int
-        Percent of the free space that files take which stay, 1 to 80.
+        Percent of the free space that permanent files take, 1 to 80.
     scrub_days : int or None
         Days between two passes of ubihealthd; ``None`` without it.
     chips : int
@@ -910,7 +909,7 @@ def powercut(
     second: Optional[Literal["never", "sampled", "exhaustive"]] = None,
     size: Optional[int] = None,
 ) -> Powercut:
-    """A filesystem that loses power at flash operations, and has to come back with what was on flash.
+    """Cut the power of a filesystem at flash operations. After each cut it must mount with all synchronised data.
 
     Parameters
     ----------
@@ -988,7 +987,7 @@ def ecc(
     reads: float = 1e4,
     uber: float = 1e-15,
 ) -> Ecc:
-    """Which ECC code a chip needs (``floatgate ecc advise``).
+    """Find the ECC code that a chip needs (``floatgate ecc advise``).
 
     Parameters
     ----------
@@ -999,7 +998,7 @@ def ecc(
     codes : sequence of str
         Codes to judge: ``bch8/512``, ``hamming/512``; the usual ones by default.
     years, temperature_c, reads : float
-        Years between program and read, degrees Celsius meanwhile, and reads of the block.
+        Years between program and read, temperature in degrees Celsius during this time, and reads of the block.
     uber : float
         Uncorrectable codewords per bit read that are acceptable.
 
@@ -1042,7 +1041,7 @@ def card(
     sizes : sequence of int
         Bytes of requests, multiples of 512.
     requests : int
-        Most requests of a test.
+        Maximum number of requests in a test.
 
     seed : int
         Seed of the card and of the order of the requests.
@@ -1079,7 +1078,7 @@ class Study(Result[dict[str, Any]]):
 
 
 def study(name: str, **options: Any) -> Study:
-    """A study by the words of its command: `keystore`, `card amplification`.
+    """Run a study, named by the words of its command, such as `keystore` or `card amplification`.
 
     Parameters
     ----------
@@ -1096,7 +1095,7 @@ def study(name: str, **options: Any) -> Study:
     Raises
     ------
     ArgumentError
-        No study has that name, or it has no such option.
+        No study has this name, or the study has no such option.
 
     Examples
     --------

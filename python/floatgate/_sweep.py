@@ -44,7 +44,7 @@ Space = Union[Mapping[str, Iterable[Any]], Iterable[Design]]
 
 
 class Table(Tabular):
-    """Result of `sweep`: one row a design, in the order of the space.
+    """Result of `sweep`: one row per design, in the order of the space.
 
     It has these columns:
 
@@ -72,7 +72,7 @@ class Table(Tabular):
         return {name: values for name, (_, values) in self._typed.items()}
 
     def __reduce__(self) -> tuple[Any, tuple[str, list[str]]]:
-        """A pickle has the specification and all that was measured."""
+        """A pickle contains the specification and all measured figures."""
         if self._results.range()[0] > 0:
             raise TypeError("a share of a sweep cannot be pickled: its checkpoint has all that was measured")
         return _of_pickle, self._results.state()
@@ -104,7 +104,7 @@ class Table(Tabular):
 
     @property
     def screened(self) -> int:
-        """Number of designs that missed a condition of the screen; which one is in the column ``refused``."""
+        """Number of designs that missed a condition of the screen; the condition is in the column ``refused``."""
         return self._results.counts()[2]
 
     @property
@@ -116,8 +116,8 @@ class Table(Tabular):
     def sensitivity(self) -> list[Sensitivity]:
         """Share of each objective's variance that follows from each key alone, 0 to 1 (first-order Sobol index).
 
-        Dicts with ``objective``, ``key`` and ``share``, the largest share of each objective first, and what is left in the last one, of which
-        the key is ``interactions and rest``. The shares of an objective add up to 1.
+        The list has dicts with ``objective``, ``key`` and ``share``. For each objective the largest share is first. The last one is
+        the rest, with the key ``interactions and rest``. The shares of an objective add up to 1.
         """
         found: list[Sensitivity] = json.loads(self._results.sensitivity())
         return found
@@ -128,7 +128,7 @@ class Table(Tabular):
         Parameters
         ----------
         rows : int
-            Number of rows at most.
+            Maximum number of rows.
 
         Returns
         -------
@@ -152,24 +152,24 @@ class Table(Tabular):
         return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
     def plot(self, x: Optional[str] = None, y: Optional[str] = None, ax: Optional[Axes] = None) -> Axes:
-        """Draw a column over another one, a point for each design that is not refused. Needs matplotlib.
+        """Plot a column against another one, with a point for each design that is not refused. Needs matplotlib.
 
         Parameters
         ----------
         x, y : str, optional
-            Columns with numbers. By default the last two of them, of which figures come behind keys.
+            Columns with numbers. The default is the last two; figures are after the keys.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a figure of its own by default.
+            Axes for the plot; a new figure by default.
 
         Returns
         -------
         matplotlib.axes.Axes
-            The axes. Designs on the Pareto front have another colour.
+            The axes. Designs on the Pareto front have a different colour.
 
         Raises
         ------
         ArgumentError
-            There is no such column with numbers.
+            No such column with numbers exists.
 
         Examples
         --------
@@ -211,7 +211,7 @@ class Table(Tabular):
         return self._data[column]
 
     def __contains__(self, column: object) -> bool:
-        """True where there is a column of that name."""
+        """True if a column of this name exists."""
         return column in self._data
 
     def __len__(self) -> int:
@@ -235,7 +235,7 @@ class Table(Tabular):
     def write(self, path: Path) -> None:
         """Write the rows to a file: CSV, JSON or Parquet by its extension.
 
-        Equal tables give equal bytes; those of CSV and JSON are the bytes of ``floatgate sweep``. Parquet needs pyarrow.
+        Equal tables produce equal bytes; CSV and JSON have the same bytes as from ``floatgate sweep``. Parquet needs pyarrow.
         """
         path = fspath("path", path)
         if path.endswith(".parquet"):
@@ -244,7 +244,7 @@ class Table(Tabular):
             self._results.write(path)
 
     def to_parquet(self, path: Path) -> None:
-        """As `write`, to a name that ends in ``.parquet``."""
+        """Like `write`, to a name that ends in ``.parquet``."""
         if not fspath("path", path).endswith(".parquet"):
             raise ArgumentError(f"{path}: Parquet ends in .parquet", "name such a file, or use `write`")
         self.write(path)
@@ -263,7 +263,7 @@ def _pyarrow() -> Any:
 
 
 def _write_parquet(results: native.NativeSweep, path: str) -> None:
-    """Write the rows to a Parquet file, page by page. A file of that name is replaced when all of them are written."""
+    """Write the rows to a Parquet file, page by page. An existing file is replaced after all rows are written."""
     arrow = _pyarrow()
     # Before the pages, which hold the results.
     facts = results.facts()
@@ -331,63 +331,65 @@ def sweep(
     Parameters
     ----------
     setup : str or path
-        Name of a built-in setup, or the path of a TOML file that all workers can read. For ``"endurance"`` a part, for
-        ``"card"`` a card.
+        Name of a built-in setup, or the path of a TOML file that all workers can read. For ``"endurance"`` the name of a part, for
+        ``"card"`` that of a card.
     space : mapping of str to iterable, or iterable of mappings
-        A grid, ``{"bus.mode": ["1S-1S-8S", "1S-8S-8S"], "bus.clock_hz": [25e6, 50e6]}``, of which the last key changes fastest;
-        or the designs themselves, ``[{"bus.mode": "1S-1S-8S"}, ...]``. With `sample` a key may have a range,
+        A grid, ``{"bus.mode": ["1S-1S-8S", "1S-8S-8S"], "bus.clock_hz": [25e6, 50e6]}``, whose last key changes fastest; or the
+        designs themselves, ``[{"bus.mode": "1S-1S-8S"}, ...]``. With `sample` a key may have a range,
         ``{"from": 10e6, "to": 50e6}``. The key ``"setup"`` names another setup, ``"options.years"`` an option of the measurement.
     measure : str or sequence of str
         ``"speed"``, ``"fs"`` (`speed` of a filesystem), ``"age"``, ``"endurance"``, ``"powercut"`` or ``"card"``;
         or tests of ``speed``, such as ``"page read"``.
     executor : optional
-        A ``concurrent.futures.Executor``, a ``dask.distributed.Client``, or a function that makes an executor, which is called again when
-        its workers have died; all cores of this machine by default.
+        A ``concurrent.futures.Executor``, a ``dask.distributed.Client``, or a function that makes an executor. The function is
+        called again after workers have died. By default all cores of this machine are used.
     set : mapping, optional
         Overrides of all designs.
     tests : str or sequence of str
-        Tests that become columns: ``"page read"``, ``"8 page read"``, ``"erase"`` and the like, or ``"all"``; by default pages and
-        eraseblocks read and written, and erases. One test alone takes the least time.
+        Tests that become columns: ``"page read"``, ``"8 page read"``, ``"erase"`` and similar ones, or ``"all"``. The default is
+        reads and writes of pages and eraseblocks, and erases. A single test takes the least time.
     options : mapping, optional
-        Options of the measurement (docs/scale.md): ``{"blocks": 10}``, ``{"years": 10}``. They may be given as arguments, too.
+        Options of the measurement (docs/scale.md): ``{"blocks": 10}``, ``{"years": 10}``. They can also be given as arguments.
     sample : mapping, optional
         ``{"random": 1000, "seed": 1}`` or ``{"latin_hypercube": 1000}`` draws designs from the space.
     population : mapping, optional
-        ``{"members": 100, "least": 8, "vary": {...}, "stop": {"column": "survived", "width": 0.1}}`` measures many chips of
-        each design: figures are means, with ends of a 95 % interval (``"<figure> low"``, ``"<figure> high"``).
+        ``{"members": 100, "least": 8, "vary": {...}, "stop": {"column": "survived", "width": 0.1}}`` measures many chips of each
+        design. Figures are then means, with the ends of a 95 % interval (``"<figure> low"``, ``"<figure> high"``).
     screen : str or sequence of str
-        Conditions on ``speed``, ``"page read KiB/s > 5000"``, that are measured first: what misses one is not measured further.
+        Conditions on ``speed``, ``"page read KiB/s > 5000"``, which is measured first. Designs that miss a condition are not
+        measured further.
     constraints : str or sequence of str
         Conditions on figures or keys.
     maximise, minimise : str or sequence of str
-        Columns of which more or less is better.
+        Columns in which a higher or a lower value is better.
     output : path, optional
-        File to write: CSV, JSON or Parquet by its extension. With a slash at its end it is a folder, into which the workers write parts of
-        a Parquet data set, one a task.
+        File to write: CSV, JSON or Parquet by its extension. A name that ends in a slash is a folder; the workers write a Parquet
+        data set into it, one part per task.
     checkpoint : path, optional
-        File that keeps what is measured; the same sweep goes on from it.
+        File for the figures measured so far; the same sweep continues from it.
     chunk : int, optional
-        Designs of a task. The result is the same with any number.
+        Number of designs per task. It does not affect the result.
     seed : int
-        Seed of the chip; of a population, of its first member.
+        Seed of the chip, or of the first member of a population.
     shard : str or tuple of int, optional
-        Measure a share of the designs alone, ``"1/8"`` or ``(1, 8)`` for the first of eight, into the `checkpoint`.
+        Measure only a share of the designs, and write it to the `checkpoint`: ``"1/8"`` or ``(1, 8)`` is the first of eight shares.
     merge : sequence of path, optional
-        Measure nothing, and take the figures of all shares from their checkpoints. All other arguments are those of the shares.
+        Checkpoints of all shares. The figures are taken from them, and nothing is measured. All other arguments must be those of
+        the shares.
     progress : function, optional
-        Called after each task with the number of designs that are done, of all, and the seconds that are left.
+        Called after each task with the number of finished designs, the number of all designs, and the remaining seconds.
 
     Returns
     -------
     Table
-        One row a design; with `shard` the designs of the share, with a Pareto front of their own.
+        One row per design. With `shard`, only the designs of the share, with their own Pareto front.
 
     Raises
     ------
     ArgumentError
-        A key or name is unknown, or all designs are refused. One that is refused or screened out is a row.
+        A key or name is unknown, or all designs are refused. A single design that is refused or screened out is a row.
     TypeError
-        An argument is of another type.
+        An argument has the wrong type.
 
     Examples
     --------
@@ -460,7 +462,7 @@ def sweep(
 
 
 class _Watch:
-    """Tells the caller of a sweep how far it is."""
+    """Reports the progress of a sweep to the caller."""
 
     def __init__(self, results: native.NativeSweep, start: int, end: int, progress: Optional[Progress]) -> None:
         self._results, self._start, self._end, self._progress = results, start, end, progress
@@ -484,7 +486,7 @@ class _Watch:
 
 
 def _parts_folder(output: Optional[str]) -> Optional[str]:
-    """Folder of the parts of a Parquet data set, made if it is not there."""
+    """Folder of the parts of a Parquet data set; it is created if it does not exist."""
     if output is None or not output.endswith("/"):
         return None
     _pyarrow()
@@ -499,7 +501,7 @@ def _parts_folder(output: Optional[str]) -> Optional[str]:
 
 
 def _measure_part(head: str, work: str, folder: str, types: Mapping[str, str]) -> str:
-    """Measures designs on this thread, and writes those that are done as a part of a Parquet data set. Workers run it."""
+    """Measures designs on this thread, and writes the finished ones as a part of a Parquet data set. It runs in workers."""
     line = native.measure_work(head, work)
     batch = json.loads(line)["batch"]
     if batch is not None:
@@ -531,7 +533,7 @@ def _typed(value: str, of: str) -> Any:
 
 
 def _replace(path: str, write: Callable[[Any], None]) -> None:
-    """Writes a file, which is there as a whole or not at all."""
+    """Writes a file completely or not at all."""
     directory, name = os.path.split(path)
     with tempfile.NamedTemporaryFile(dir=directory or ".", prefix=f".{name}.", delete=False) as file:
         try:
@@ -544,7 +546,7 @@ def _replace(path: str, write: Callable[[Any], None]) -> None:
 
 
 def _finish_parts(table: Table, folder: str) -> None:
-    """Writes beside the parts what follows from all of them: numbers of designs, sensitivities and the Pareto front."""
+    """Writes the results of all parts into their folder: numbers of designs, sensitivities and the Pareto front."""
     results = table._results
     feasible, refused, screened = results.counts()
     facts = {**json.loads(results.facts()), "designs": len(table), "feasible": feasible, "refused": refused, "screened": screened}
@@ -577,7 +579,7 @@ def _mapping(argument: str, value: Any) -> Mapping[str, Any]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A value as JSON has it; `name` is the argument's, for messages. Arrays and scalars of numpy have theirs in tolist()."""
+    """A value in JSON types; `name` is the argument for messages. Arrays and scalars of numpy are converted by tolist()."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, Mapping):
         return {key: _plain(f"{name}.{key}", one) for key, one in value.items()}
@@ -641,14 +643,14 @@ def _population(population: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _task(results: native.NativeSweep, folder: Optional[str]) -> tuple[Callable[..., str], tuple[Any, ...]]:
-    """The function that a worker runs, and its arguments behind head and work."""
+    """The function that a worker runs, and its arguments after head and work."""
     if folder is None:
         return native.measure_work, ()
     return _measure_part, (os.path.abspath(folder), {name: of for name, (of, _) in results.column_types().items()})
 
 
 def _spread_here(results: native.NativeSweep, size: int, folder: Optional[str], watch: _Watch) -> None:
-    """Measure what is left on threads of this process."""
+    """Measure the remaining designs on threads of this process."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as executor:
@@ -656,7 +658,8 @@ def _spread_here(results: native.NativeSweep, size: int, folder: Optional[str], 
 
 
 def _spread(results: native.NativeSweep, executor: Any, size: int, folder: Optional[str], watch: _Watch) -> None:
-    """Measure what is left on an executor. Results are added in the order of the designs; members of a design are kept as they come."""
+    """Measure the remaining designs on an executor. Results are added in the order of the designs; members of a design are kept in
+    the order of their arrival."""
     from concurrent.futures import FIRST_COMPLETED, Future, wait
 
     # A client of Dask hands out an executor.
@@ -693,7 +696,7 @@ def _spread(results: native.NativeSweep, executor: Any, size: int, folder: Optio
 def _spread_again(
     results: native.NativeSweep, make: Callable[[], Any], size: int, folder: Optional[str], watch: _Watch
 ) -> None:
-    """Measure what is left on an executor, and on a new one when its workers have died."""
+    """Measure the remaining designs on an executor, and on a new one after its workers have died."""
     from concurrent.futures import BrokenExecutor
 
     attempts = ATTEMPTS

@@ -1,7 +1,8 @@
 """Check of an image of flash against a budget: ``python -m floatgate.check IMAGE``.
 
-The image is checked as ``floatgate image check`` does. With a setup the same filesystem is mounted, aged and cut off from power on the
-simulated board. The exit status is 0 when everything is within the budget, 1 when something is not, and 2 for a wrong argument.
+The image is checked as ``floatgate image check`` does. With a setup, the same filesystem is mounted, aged and exposed to power cuts
+on the simulated board. The exit status is 0 if everything is within the budget, 1 if something exceeds it, and 2 for a wrong
+argument.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MOUNTS = ("mount many small files: attach", "mount many small files")
 
 @dataclass(frozen=True)
 class Verdict:
-    """A figure beside its budget.
+    """A figure with its budget.
 
     Attributes
     ----------
@@ -37,7 +38,7 @@ class Verdict:
     found, budget : str
         The figure and the budget, with units.
     good : bool
-        The figure is within the budget.
+        True if the figure is within the budget.
     """
 
     check: str
@@ -62,7 +63,7 @@ def size_bytes(text: str) -> int:
     Raises
     ------
     argparse.ArgumentTypeError
-        The text is no size.
+        The text is not a size.
 
     Examples
     --------
@@ -100,24 +101,24 @@ def check(
     image : str
         Path of the image.
     setup : str, optional
-        Name or path of the setup of the board, for all but the image itself and its size.
+        Name or path of the setup of the board. It is needed for all checks except those of the image itself and its size.
     max_size : int, optional
-        Most bytes of the file.
+        Maximum size of the file in bytes.
     max_attach_ms : float, optional
-        Most milliseconds until a filesystem full of small files is mounted, UBI's attach included.
+        Maximum time in milliseconds until a filesystem full of small files is mounted, UBI's attach included.
     min_years : float, optional
-        Years that a chip must live.
+        Required life of a chip in years.
     write_per_day : int
-        Bytes written in a day of these years.
+        Bytes written per day during these years.
     power_cuts : int
-        Number of power cuts, after each of which the filesystem must have what was synchronised.
+        Number of power cuts. After each one, the filesystem must have all synchronised data.
     overrides : sequence of str
         Overrides of the setup, ``key=value``.
 
     Returns
     -------
     list of Verdict
-        One for each check that was asked for.
+        One for each requested check.
 
     Raises
     ------
@@ -165,7 +166,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     Returns
     -------
     int
-        Exit status: 0 within the budget, 1 beyond it, 2 for a wrong argument.
+        Exit status: 0 within the budget, 1 outside it, 2 for a wrong argument.
 
     Raises
     ------

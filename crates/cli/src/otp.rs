@@ -186,8 +186,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// Size of the largest state file, bytes. An area of 64 KiB, each byte of which is written twice in its own step,
-/// takes a quarter of it.
+/// Size of the largest state file, bytes. The steps that write each byte of an area of 64 KiB twice, one byte per step,
+/// take a quarter of this size.
 const STATE_BYTES_MAX: u64 = 1 << 20;
 
 impl Common {

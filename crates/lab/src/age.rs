@@ -168,13 +168,13 @@ const FILES_MAX: u64 = 64;
 const PAGE: u64 = 4096;
 
 impl Options {
-    /// Years of a life, the last one begun.
+    /// Years of a life, rounded up to whole years.
     pub fn whole_years(&self) -> u64 {
         self.years.max(0.0).ceil() as u64
     }
 }
 
-/// Life of the flash of a setup under what a filesystem of this kind writes.
+/// Life of the flash of a setup under the writes of a filesystem of this kind.
 ///
 /// # Errors
 /// The setup is wrong, or the filesystem cannot be created on it.
@@ -187,7 +187,7 @@ pub fn flash_life(library: &Library, config: &Config, options: &Options) -> Resu
     })
 }
 
-/// Lives of chips of a setup; `progress` hears how many years of them are over.
+/// Lives of chips of a setup; `progress` receives the number of simulated years.
 ///
 /// # Errors
 /// The setup is wrong, or the filesystem cannot be created on it.
@@ -428,7 +428,8 @@ impl Aging {
         ))
     }
 
-    /// Lets the years go by, of each of which `passed` hears; how many days it was, and the reason why something failed then.
+    /// Simulates the years, and passes the number of years so far to `passed`. Returns the number of simulated days and, if
+    /// something failed, the reason.
     fn live(&mut self, options: &Options, passed: &dyn Fn(u64)) -> (f64, Option<String>) {
         let end = options.years * DAYS_PER_YEAR;
         let (mut gone, mut written, mut scrubbed) = (0.0, 0.0, 0.0);
@@ -515,8 +516,8 @@ impl Aging {
         }
     }
 
-    /// Compares the static files with their contents, on a copy of the filesystem: UBI moves LEBs that are read with
-    /// bit errors, and here only ubihealthd may cause that.
+    /// Compares the static files with their contents, on a copy of the filesystem. In the original, UBI would move LEBs
+    /// that are read with bit errors, and only passes of ubihealthd may cause moves.
     fn look(&self) -> Result<(), String> {
         let (mut fs, mut buf) = (self.fs.clone(), vec![0; self.file_bytes as usize]);
         for (number, &inode) in self.files.iter().enumerate() {

@@ -197,8 +197,8 @@ impl<C: SpiChip> Machine<'_, C> {
     }
 
     /// One transaction from CS# low to CS# high. `calls` lists the HAL calls with their bytes and time per byte. The
-    /// delay after the last call comes before CS# high. So internal operations of the chip start after that delay,
-    /// while data was read before it.
+    /// delay after the last call comes before CS# high, so internal operations of the chip start after this delay. Data
+    /// is read before this delay.
     fn transact(&mut self, op: &SpiOp, data: Data<'_>, calls: &[(u32, Nanos)]) -> Result<(), Fault> {
         let start = self.now;
         for (i, &(bytes, per_byte)) in calls.iter().enumerate() {

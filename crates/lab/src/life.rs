@@ -156,7 +156,6 @@ impl Wear {
     /// eraseblocks are not reused.
     ///
     /// The setup is wrong, or the filesystem cannot be created on it.
-    /// The setup is wrong, or the filesystem cannot be made on it.
     pub fn measure(
         library: &Library,
         config: &Config,

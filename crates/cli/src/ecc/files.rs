@@ -90,7 +90,8 @@ pub(super) fn kind_of(path: &Path) -> Result<Option<DumpKind>, Failure> {
     kind.map(Some).map_err(|error| Failure::new(format!("{}: {error}", path.display()), error.help()))
 }
 
-/// A file to be read at any place. What a pipe brings or a compressed file holds is copied into a temporary file.
+/// A file that can be read at any position. The data of a pipe, and the contents of a compressed file, are copied into
+/// a temporary file.
 pub(super) fn whole(path: &Path) -> Result<File, Failure> {
     let input: Box<dyn Read> =
         if is_stdout(path) { Box::new(io::stdin()) } else { Box::new(Input::file(path)?.0) };
@@ -105,14 +106,14 @@ pub(super) fn whole(path: &Path) -> Result<File, Failure> {
     opened.map_err(|error| unreadable(path, &error))
 }
 
-/// A file that is opened by its name more than once. What a pipe brings is kept in a temporary file.
+/// A file that is opened by its name more than once. The data of a pipe is stored in a temporary file.
 pub(super) struct Repeatable {
     path: PathBuf,
     kept: Option<NamedTempFile>,
 }
 
 impl Repeatable {
-    /// Keeps what a pipe brings, unless it is opened only once.
+    /// Stores the data of a pipe, unless it is opened only once.
     pub(super) fn new(path: &Path, is_opened_once: bool) -> Result<Self, Failure> {
         let mut kept = None;
         if !is_opened_once && reads_once(path) {

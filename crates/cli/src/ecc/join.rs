@@ -167,7 +167,7 @@ impl Args {
         }
     }
 
-    /// Shape of the pages, where they have OOB.
+    /// Shape of the pages, if they have OOB.
     fn pages(&self, opened: &[File]) -> Result<Option<PageGeometry>, Failure> {
         if self.geometry.is_stated() {
             return Ok(Some(self.geometry.open()?.0));

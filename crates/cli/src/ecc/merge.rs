@@ -173,7 +173,7 @@ impl Args {
         Ok(scheme.map_or(regions, |scheme| Regions::one(RegionEcc::Code(Box::new(scheme)))))
     }
 
-    /// Refuses those of some dumps whose ECC bytes are in another layout.
+    /// Refuses each dump of these numbers whose ECC bytes are in another layout.
     fn require_layouts(
         &self,
         (geometry, regions): (&PageGeometry, &Regions),

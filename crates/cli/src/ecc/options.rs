@@ -92,7 +92,7 @@ pub(super) fn no_pages(kind: &DumpKind) -> &'static str {
 }
 
 impl GeometryArgs {
-    /// True where the options tell the sizes of the pages.
+    /// True if the options state the sizes of the pages.
     pub(super) const fn is_stated(&self) -> bool {
         self.part.is_some() || self.page_size.is_some()
     }

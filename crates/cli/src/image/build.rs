@@ -297,7 +297,8 @@ impl Args {
         }
     }
 
-    /// Refuses a partition alone where it says nothing without its chip. A LittleFS or SPIFFS fills it.
+    /// Refuses a partition without a chip for a JFFS2 or YAFFS2, on which the size of the partition alone has no
+    /// effect.
     fn check_partition(&self) -> Result<(), Failure> {
         const CHIP: &str = "--part NAME (`floatgate list parts` lists them) or --setup NAME";
         let help = match self.format {

@@ -152,13 +152,13 @@ impl ImageArgs {
         self.keys.with_keys(image)
     }
 
-    /// The keys of encrypted files, if there are some.
+    /// The keys of encrypted files, if any are given.
     #[cfg(feature = "mount")]
     pub(super) fn keys(&self) -> Result<Option<Keys>, Failure> {
         self.keys.read()
     }
 
-    /// Refuses keys where nothing is decrypted.
+    /// Refuses keys for a command that decrypts nothing.
     pub(super) fn refuse_keys(&self, why: &str) -> Result<(), Failure> {
         if self.keys.keys.is_empty() {
             return Ok(());

@@ -109,7 +109,7 @@ impl FlashArgs {
         self.chip.partition
     }
 
-    /// True when the partition of a chip is given that is not named.
+    /// True if a partition is given, but no chip.
     pub(super) const fn is_partition_alone(&self) -> bool {
         self.chip.partition.is_some() && !self.chip.is_named()
     }

@@ -190,7 +190,8 @@ impl PageCode {
         first.min(last) as usize..last as usize
     }
 
-    /// Corrected bits and uncorrectable steps, from the wrong bits of the page (ascending offsets), by counting instead of decoding.
+    /// Numbers of corrected bits and uncorrectable steps, counted from the wrong bits of the page (ascending offsets)
+    /// instead of decoded.
     pub(super) fn count(&self, steps: Range<usize>, wrong: &[u32], scratch: &mut Scratch) -> Tally {
         scratch.counts.fill(0);
         let step_bits = self.codec.code().step_bytes() * 8;
@@ -219,7 +220,7 @@ fn counting_bits(codec: &Codec) -> Vec<u8> {
     let mut ecc = vec![0xFF; code.ecc_bytes() as usize];
     codec.encode(&data, &mut ecc);
     let mut counts = vec![0xFF; ecc.len()];
-    // The degrees of generators of one strength differ by less than two bytes.
+    // Padding bits are only in the last two bytes, because the degrees of generators of one strength differ by less than 16.
     for byte in ecc.len().saturating_sub(2)..ecc.len() {
         for bit in 0..8 {
             let mut wrong = ecc.clone();

@@ -2,8 +2,8 @@
 //! best fit does.
 //!
 //! These are profile intervals: a cost is fixed and the others are fitted again, further and further from the best fit,
-//! until no choice agrees. This also finds costs that become hidden by the bus transfer, or no longer are. A linear
-//! program over the slopes at the best fit gives the starting point.
+//! until no choice agrees. In this way costs are found that the bus transfer hides only in a part of the range. A
+//! linear program over the slopes at the best fit gives the starting point.
 //!
 //! Polls make steps in the times, so choices that agree can lie in several separate regions. Each search therefore
 //! starts from all known choices that agree and from the stated costs. The results of all searches are the starting
@@ -202,8 +202,8 @@ impl<'m, 'l> Search<'m, 'l> {
     }
 
     /// End of cost `i` in the direction `sign`: beyond it, no choice of the other costs agrees with all figures. The
-    /// search continues from the farthest `known` choice that agrees. If that choice is still the one of the search
-    /// `before`, that search's end is valid.
+    /// search continues from the farthest `known` choice that agrees. If this choice is no farther than the one that
+    /// the previous search `before` found, the result of that search is returned.
     fn end<L: FnOnce() -> Option<Vec<f64>>>(
         &self,
         known: &[Vec<f64>],

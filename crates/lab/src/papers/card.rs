@@ -205,9 +205,10 @@ fn places(what: &str) -> Option<f64> {
     places_per_file(&requests, trace.files?, unit_bytes.parse().ok()?)
 }
 
-/// The figure of a workload that a row names, as `ext4 over f2fs, postmark`: the time of one filesystem over
-/// the time of another on the card. `longest ext4 over f2fs` takes their longest requests, `longest ext4` is
-/// a time in s; `sync ext4 over f2fs` takes the medians of their syncs. `ext4` alone and `slowest over fastest` are compared with the other card.
+/// Figure of a workload, from its name in a row. `ext4 over f2fs, postmark` is the ratio of the times of two filesystems on the card, for the
+/// workload `postmark`. `longest ext4 over f2fs` is the ratio of their longest requests, and `sync ext4 over f2fs` the ratio of their median
+/// syncs. `longest ext4` is a time in s. `ext4` is the ratio of the times on the card and on the other card. `slowest over fastest` is the ratio
+/// of the slowest to the fastest filesystem on the card, divided by the same ratio on the other card.
 fn compared(own: &[Cell], other: &[Cell], what: &str) -> Option<f64> {
     let (figure, workload) = what.rsplit_once(", ")?;
     let of = |cells: &'_ [Cell], filesystem: &str| -> Option<[f64; 3]> {

@@ -275,7 +275,7 @@ impl Study for Endurance {
     }
 }
 
-/// Maximum size of a trace file, bytes. A trace with a measurement for each of a million cycles has a third of it.
+/// Maximum size of a trace file, bytes. A trace with a million measurements has a third of this size.
 const TRACE_BYTES_MAX: u64 = 64 << 20;
 
 /// Number of measurements of an example.

@@ -423,7 +423,8 @@ fn fill_from_traces(
     Ok(())
 }
 
-/// Years until the trace has used up the rated cycles, as in `life`. The bytes a day are those of the files where the trace tells them, as of raw flash.
+/// Years until the trace has used up the rated cycles, as in `life`. If the trace states the bytes of its files, the bytes per day are bytes of
+/// files, as for raw flash.
 fn fill_life(
     candidate: &mut Candidate,
     (known, card): (&DeviceFacts, &LoadedCard),

@@ -21,7 +21,7 @@ use floatgate_mtd::words::measure as quantity;
 use floatgate_sim::machine::FilesystemKind;
 use serde::{Deserialize, Serialize};
 
-/// Work that the storage is chosen for, as the shipped traces have it.
+/// Workload for which the storage is chosen, from the shipped traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
@@ -66,8 +66,8 @@ impl Workload {
         }
     }
 
-    /// Bytes that the files of the workload take at the same time, as the guest of `run` creates them. For dbench and
-    /// the build, bytes that their FAT traces write.
+    /// Bytes of all files of the workload that exist at the same time, as the guest of `run` creates them. For dbench
+    /// and the kernel build: bytes that their traces on FAT write.
     const fn files_bytes(self) -> u64 {
         match self {
             // 300 files of 4 KiB.

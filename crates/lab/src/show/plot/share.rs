@@ -21,7 +21,8 @@ pub(super) fn apportion(weights: &[u64], seats: u32) -> Vec<u32> {
     out
 }
 
-/// Gives each positive weight without a seat one seat of the largest weight, while that one has more than one.
+/// Takes a seat from the weight with the most seats for each positive weight that has none, as long as the former has
+/// more than one seat.
 fn lift_the_small(weights: &[u64], seats: &mut [u32]) {
     for i in 0..seats.len() {
         let largest = (0..seats.len()).max_by_key(|&k| (seats[k], std::cmp::Reverse(k))).unwrap_or(i);
