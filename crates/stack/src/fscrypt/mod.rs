@@ -445,9 +445,9 @@ mod tests {
             let found = keys.by_names(&context, &none, || encrypted(name));
             assert_eq!(found, Some((descriptor, 1)));
             let found = found.into_iter().collect();
-            assert!(keys.of_file(&context, &found).unwrap().is_ok());
+            assert!(keys.of_file(&context, &Place::default(), &found).unwrap().is_ok());
         }
-        let why = keys.of_file(&context, &none).unwrap().err().unwrap();
+        let why = keys.of_file(&context, &Place::default(), &none).unwrap().err().unwrap();
         assert!(why.contains("no key fits") && why.ends_with("0123456789abcdef"), "{why}");
         for wrong in [*b"a/b\0\0\0\0\0\0\0\0\0\0\0\0\0", *b"a\0b\0\0\0\0\0\0\0\0\0\0\0\0\0", [1; 16]] {
             assert_eq!(keys.by_names(&context, &none, || encrypted(wrong)), None);
