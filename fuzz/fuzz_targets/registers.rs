@@ -1,9 +1,11 @@
-//! Registers of SD cards and eMMC, as bytes and as hexadecimal text: what is emitted again is parsed as the same values.
+//! Registers of SD cards and eMMC, as bytes and as hexadecimal text. Values that a register cannot express are rounded once: what is emitted is parsed
+//! and emitted again without a change.
 
 #![no_main]
 
 use floatgate_media::sd::{CardType, Cid, Csd, ExtCsd, Scr, Ssr, parse_hex};
 use libfuzzer_sys::fuzz_target;
+use std::fmt::Debug;
 
 /// The first bytes, filled with zeros.
 fn front<const N: usize>(data: &[u8]) -> [u8; N] {
@@ -12,21 +14,22 @@ fn front<const N: usize>(data: &[u8]) -> [u8; N] {
     bytes
 }
 
+/// Emits and parses a register twice.
+fn check<T: Debug + PartialEq>(value: T, again: impl Fn(&T) -> T) {
+    let once = again(&value);
+    assert_eq!(again(&once), once);
+}
+
 fuzz_target!(|data: &[u8]| {
     for kind in [CardType::Sd, CardType::Mmc] {
-        let cid = Cid::parse(&front(data), kind);
-        assert_eq!(Cid::parse(&cid.emit(kind), kind), cid);
-        if let Ok(csd) = Csd::parse(&front(data), kind) {
-            assert_eq!(Csd::parse(&csd.emit(kind), kind), Ok(csd));
-        }
+        check(Cid::parse(&front(data), kind), |cid| Cid::parse(&cid.emit(kind), kind));
+        check(Csd::parse(&front(data), kind), |csd| Csd::parse(&csd.clone()?.emit(kind), kind));
     }
-    let scr = Scr::parse(&front(data));
-    assert_eq!(Scr::parse(&scr.emit()), scr);
-    let ssr = Ssr::parse(&front(data));
-    assert_eq!(Ssr::parse(&ssr.emit()), ssr);
+    check(Scr::parse(&front(data)), |scr| Scr::parse(&scr.emit()));
+    check(Ssr::parse(&front(data)), |ssr| Ssr::parse(&ssr.emit()));
     let ext_csd = ExtCsd::parse(&front(data));
     let _ = ext_csd.write_protect_bytes();
-    assert_eq!(ExtCsd::parse(&ext_csd.emit()), ext_csd);
+    check(ext_csd, |ext_csd| ExtCsd::parse(&ext_csd.emit()));
     let text = String::from_utf8_lossy(data);
     let _ = parse_hex::<16>(&text);
     let _ = parse_hex::<512>(&text);
