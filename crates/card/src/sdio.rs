@@ -346,7 +346,6 @@ impl IoCard {
             0x10 | 0x11 => self.block_bytes[0].to_le_bytes()[(address - cccr::BLOCK_SIZE) as usize],
             // The card has high speed.
             cccr::SPEED => 0x01 | u8::from(self.is_high_speed) << 1,
-            _ if address < cccr::END => 0,
             cccr::END..0x800 => self.function_register((address >> 8) as u8, address & 0xFF),
             CIS..=ADDRESS_MAX => self.tuple_byte(address - CIS),
             _ => 0,
