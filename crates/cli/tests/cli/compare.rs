@@ -120,7 +120,7 @@ fn a_wrong_value_in_a_file_is_no_verdict() {
     let folder = fresh("compare-typing-error");
     for (name, text, place) in [
         ("clock.toml", "base = \"stm32-n25q128a\"\nbus.clock_hz = \"fast\"\n", "clock.toml:2:16"),
-        ("card.toml", "base = \"samsung-evo-16g\"\ncard.open_aus = -1\n", "card.toml:2:15"),
+        ("card.toml", "base = \"samsung-evo-16g\"\ncard.open_aus = -1\n", "card.toml:2:17"),
     ] {
         std::fs::write(folder.join(name), text).unwrap();
         let refused = run_in(&folder, ["compare", "stm32-n25q128a", name]);

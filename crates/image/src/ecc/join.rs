@@ -532,7 +532,7 @@ fn require_two_chips(dumps: [ChipDump<'_>; 2], geometry: Option<&PageGeometry>) 
     if bits > PAIR_BITS { Err(EccError::SameChip { compared, alike }) } else { Ok(()) }
 }
 
-/// What no two structures of a device have in common.
+/// Number or key that no two structures of a device share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Identity {
     /// LEB of a volume, and the sequence number of its header.
