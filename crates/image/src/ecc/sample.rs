@@ -225,13 +225,22 @@ fn is_nearly_filled(piece: &[u8]) -> bool {
     is_nearly(piece, if one == three { *one } else { *two }, FILLED_BITFLIPS)
 }
 
+/// Most pages with the same OOB and different data that are remembered: the OOB of some layouts holds the ECC of only a part of the page.
+const SAME_OOB: usize = 8;
+
 /// True for each page that does not differ from an earlier one with the same OOB by only a few wrong bits.
 pub(super) fn are_new<'p>(pages: impl Iterator<Item = &'p Page>) -> Vec<bool> {
-    let mut firsts: HashMap<&[u8], &[u8]> = HashMap::new();
+    let mut earlier: HashMap<&[u8], Vec<&[u8]>> = HashMap::new();
     let is_new = pages.map(|page| {
-        let (oob, data) = (page.oob(), page.data());
-        let first: &[u8] = firsts.entry(oob).or_insert(data);
-        first == data || !is_worn_copy(first, data)
+        let (all, data) = (earlier.entry(page.oob()).or_default(), page.data());
+        if all.contains(&data) {
+            return true;
+        }
+        let is_new = !all.iter().any(|one| is_worn_copy(one, data));
+        if is_new && all.len() < SAME_OOB {
+            all.push(data);
+        }
+        is_new
     });
     is_new.collect()
 }
