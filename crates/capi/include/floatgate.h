@@ -53,10 +53,10 @@ const char *fg_message(const fg_device *device);
 #define FG_PINS 0 /* at its pins, for your own driver: fg_spi_, fg_nand_, fg_cfi_ */
 #define FG_MTD 1  /* behind the driver of its board: fg_mtd_ */
 
-/* Opens a setup or part by its name (see `floatgate setups`, `floatgate parts`), a setup's TOML file by its path, or an SD card by its name
- * (`floatgate list parts --kind sd-card`; FG_PINS, in SPI mode). `sets` is NULL, or a list of texts "key=value" that ends with NULL. The seed
- * determines factory bad blocks, lives of blocks and wrong bits. On failure *device is NULL. `message`, if not NULL, then contains the reason,
- * truncated to `message_size` bytes including the final zero.
+/* Opens a setup or part by its name (see `floatgate list setups` and `floatgate list parts`), a setup's TOML file by its path, or an SD card
+ * by its name (`floatgate list parts --kind sd-card`; FG_PINS, in SPI mode). `sets` is NULL, or a list of texts "key=value" that ends with
+ * NULL. The seed determines factory bad blocks, lives of blocks and wrong bits. On failure *device is NULL. `message`, if not NULL, then
+ * contains the reason, truncated to `message_size` bytes including the final zero.
  */
 fg_status fg_open(const char *target, const char *const *sets, uint64_t seed, int32_t level, fg_device **device, char *message,
                   size_t message_size);

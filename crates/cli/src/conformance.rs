@@ -21,7 +21,8 @@ use std::time::Duration;
 
 The driver is a shared object with the functions floatgate_driver_* of floatgate.h. It sends its commands to the pins of a simulated chip:
 
-    cc -shared -fPIC -I crates/capi/include -o nor_driver.so crates/capi/examples/nor_driver.c
+    cc -shared -fPIC -I crates/capi/include -o nor_driver.so \\
+      crates/capi/examples/nor_driver.c
     floatgate conformance w25q128jv w25q256jv --driver ./nor_driver.so --junit card.xml
 
 Each check runs on its own chip, in its own process. docs/conformance.md explains the checks. A failed check is followed by the last lines that the driver printed. \

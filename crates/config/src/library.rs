@@ -290,19 +290,15 @@ impl Library {
     }
 
     pub(super) fn unknown(&self, kind: Kind, name: &str, by: Option<&Origin>) -> ConfigError {
-        // The base of a file may be a setup or a part.
-        let is_base = kind == Kind::Setup && by.is_some();
-        let noun = if is_base { "setup and no part" } else { kind.noun() };
+        // A part is accepted instead of a setup.
+        let noun = if kind == Kind::Setup { "setup and no part" } else { kind.noun() };
         let error = ConfigError::new(Problem::UnknownName, format!("no {noun} is called `{name}`"));
         if let Some(why) = kernel::find(&name.to_lowercase()).and_then(|chip| chip.refusal()) {
             return error.help(format!("the tables of Linux have this chip, and floatgate cannot: {why}"));
         }
         let all = match kind {
-            Kind::Setup if is_base => {
-                advice! { Command::Setups, " and ", Command::Parts, " list all; a file of your own is named by its path" }
-            }
             Kind::Setup => {
-                advice! { Command::Setups, " lists all; a file of your own is named by its path" }
+                advice! { Command::Setups, " and ", Command::Parts, " list all; a file of your own is named by its path" }
             }
             Kind::Part | Kind::Card => {
                 advice! { Command::Parts, " lists all; a file of your own is named by its path" }
@@ -317,9 +313,9 @@ impl Library {
         if is_plain && self.locate(&here, by).is_file() {
             return error.help(format!("a file of that name is here: {}", here.display()));
         }
-        // On a command line, a part or a card is accepted instead of a setup, so those names are suggested, too.
+        // Some commands accept a card instead of a setup, so those names are suggested, too.
         let kinds: &[Kind] = match kind {
-            Kind::Setup if is_base => &[Kind::Setup, Kind::Part],
+            Kind::Setup if by.is_some() => &[Kind::Setup, Kind::Part],
             Kind::Setup => &[Kind::Setup, Kind::Part, Kind::Card],
             _ => &[kind],
         };
@@ -328,7 +324,7 @@ impl Library {
         let other = Kind::ALL.into_iter().find(|&other| self.has(other, name));
         match (near.is_empty(), other) {
             (_, Some(Kind::Card)) => {
-                error.help(format!("`{name}` is a card, and this is for flash without a controller"))
+                error.help(format!("`{name}` is a card, and only flash without a controller can be used here"))
             }
             (_, Some(other)) => {
                 error.help(Advice::from(format!("`{name}` is a {}; ", other.noun())).and(all))
@@ -376,6 +372,6 @@ mod tests {
         let here = refused("setup.md");
         assert!(here.contains("a file of that name is here: ./setup.md"), "{here}");
         let none = refused("no-such-file.txt");
-        assert!(none.contains("no setup is called") && !none.contains("is here"), "{none}");
+        assert!(none.contains("no setup and no part is called") && !none.contains("is here"), "{none}");
     }
 }

@@ -16,7 +16,7 @@ fn problem<T>(outcome: Result<T>) -> (Problem, Error) {
 fn an_unknown_setup_names_the_nearest() {
     let (problem, error) = problem(Setup::named("imx6-mx30lf2g18a"));
     assert_eq!(problem, Problem::UnknownName);
-    assert_eq!(error.to_string(), "no setup is called `imx6-mx30lf2g18a`");
+    assert_eq!(error.to_string(), "no setup and no part is called `imx6-mx30lf2g18a`");
     assert!(error.help().unwrap().contains("imx6-mx30lf2g18ac"), "{error:?}");
     // Output of `main` for this error.
     let printed = format!("{error:?}");

@@ -176,6 +176,21 @@ impl Host {
         Ok(path)
     }
 
+    /// File in `folder` with contents of this device that an interrupted probe has not restored; `None` if the folder has none.
+    ///
+    /// # Errors
+    /// An error of the operating system about the folder or the open device.
+    pub fn unrestored_in(&mut self, folder: &Path) -> io::Result<Option<PathBuf>> {
+        let facts = facts_of(&self.disk.file)?;
+        for (path, opened) in SavedFolder::list(folder)? {
+            let Ok(SavedFile(saved)) = opened else { continue };
+            if saved.bytes() > 0 && saved.check_device(&mut self.disk, self.capacity, &facts).is_ok() {
+                return Ok(Some(path));
+            }
+        }
+        Ok(None)
+    }
+
     /// Prepares to restore from a file left by an earlier probe. Checks the file for damage first.
     ///
     /// # Errors

@@ -253,10 +253,15 @@ impl Bench {
     fn end(&self, check: Check, outcome: Done) {
         let verdict = match outcome {
             Ok(()) => Verdict::Passed,
-            Err(Stop::Failed(why)) => Verdict::Failed(match self.violation(check) {
-                Some(rule) if !why.starts_with(&rule) => format!("{rule}; {why}"),
-                _ => why,
-            }),
+            Err(Stop::Failed(why)) => {
+                let rule = self.violation(|one| is_fault(check, one));
+                // A driver that does not wait may find the fault itself, when it verifies its data.
+                let rule = rule.or_else(|| self.violation(|one| one.rule == Violation::Busy));
+                Verdict::Failed(match rule {
+                    Some(rule) if !why.starts_with(&rule) => format!("{rule}; {why}"),
+                    _ => why,
+                })
+            }
             Err(Stop::Skipped(why)) => Verdict::Skipped(why.to_owned()),
         };
         send(&mut self.pipe.borrow_mut(), &verdict);
@@ -509,15 +514,12 @@ impl Bench {
         self.driver.erase(self.chip, at)?;
         self.rest();
         self.driver.release(self.chip)?;
-        self.violation(Check::NoViolation).map_or(Ok(()), failed)
+        self.violation(|one| is_fault(Check::NoViolation, one)).map_or(Ok(()), failed)
     }
 
-    /// First rule that the driver broke in a check, with the bytes of the command.
-    fn violation(&self, check: Check) -> Option<String> {
-        let first = self.chip(|chip| {
-            let log = chip.violations()?;
-            log.recorded().iter().find(|one| is_fault(check, one)).cloned()
-        })?;
+    /// First violation of a kind that the driver caused in a check, with the bytes of the command.
+    fn violation(&self, is_wanted: impl Fn(&Recorded) -> bool) -> Option<String> {
+        let first = self.chip(|chip| chip.violations()?.recorded().iter().find(|one| is_wanted(one)).cloned())?;
         let bytes: Vec<String> = first.bytes.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
         Some(format!("{}: {}", first.rule, bytes.join(" ")))
     }

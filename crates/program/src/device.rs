@@ -243,11 +243,7 @@ impl Device {
         match &**pins {
             Pins::SpiNor(wire) => wire.chip().busy_until(),
             Pins::SpiNand(wire) => wire.chip().busy_until(),
-            Pins::RawNand(wire) => {
-                let mut ahead = wire.clone();
-                ahead.wait_ready();
-                ahead.now()
-            }
+            Pins::RawNand(wire) => wire.ready_at(),
             Pins::ParallelNor(wire) => wire.chip().busy_until(),
         }
     }

@@ -45,6 +45,7 @@ pub(super) fn probe(args: &Args, path: &Path, ending: &Ending) -> Result<Measure
             "--yes agrees in advance; nothing was read or written",
         ));
     }
+    saved::check_restored(args.keep.as_deref(), path, &mut host, args.write)?;
     if host.is_cached() {
         print_note(&format!(
             "{}: this loop device uses the page cache, whose times are others than those of what is below it: `losetup --direct-io=on` leaves the cache out",

@@ -48,6 +48,24 @@ pub(super) fn begin(named: Option<&Path>, path: &Path, host: &mut Host) -> Resul
     Ok(Saving { folder, file })
 }
 
+/// Reports contents of a device that an interrupted probe has not restored. A probe that writes is refused, because it would save and restore
+/// the contents that the interrupted one has left.
+pub(super) fn check_restored(named: Option<&Path>, path: &Path, host: &mut Host, writes: bool) -> Result<(), Failure> {
+    // Without a folder no probe has saved anything.
+    let Ok(folder) = folder(named) else { return Ok(()) };
+    let Ok(Some(file)) = host.unrestored_in(&folder) else { return Ok(()) };
+    let (device, saved) = (path.display(), file.display());
+    let problem = format!("{device}: an interrupted probe has not restored the contents that are saved in {saved}");
+    let help = format!(
+        "`floatgate probe {device} --restore {saved}` writes them back; `floatgate probe --forget {saved}` deletes them if they are no longer needed"
+    );
+    if writes {
+        return Err(Failure::new(problem, format!("{help}; nothing was written")));
+    }
+    print_note(&format!("{problem}\n{help}"));
+    Ok(())
+}
+
 /// Opens a file of an earlier probe.
 pub(super) fn open(path: &Path) -> Result<SavedFile, Failure> {
     SavedFile::open(path).map_err(|error| {

@@ -254,3 +254,106 @@ fn a_score_card_names_the_fault_of_a_driver() {
     assert_eq!(card("w25q128jv --driver ./absent.so").code, Some(2));
     assert_eq!(card("nosuch --driver ./good.so").code, Some(2));
 }
+
+/// Driver of a raw NAND with pages of 2 KiB: it waits on R/B#, then reads the status, as the data sheets' flow charts do.
+const NAND_DRIVER: &str = r#"
+#include <floatgate.h>
+#define PAGE 2048u
+static void row(fg_device *chip, uint64_t address, int columns) {
+  uint32_t page = (uint32_t)(address / PAGE);
+  uint8_t bytes[5] = {0, 0, (uint8_t)page, (uint8_t)(page >> 8), (uint8_t)(page >> 16)};
+  fg_nand_address(chip, columns ? bytes : bytes + 2, columns ? 5 : 3);
+}
+static const char *status(fg_device *chip) {
+  uint8_t status = 0xff;
+#ifndef NO_WAIT
+  fg_nand_wait(chip);
+#endif
+  fg_nand_command(chip, 0x70);
+  fg_nand_read(chip, &status, 1);
+#ifdef STATUS_LOOP
+  while (!(status & 0x40)) fg_nand_read(chip, &status, 1);
+#endif
+  return status & 1 ? "failed" : NULL;
+}
+const char *floatgate_driver_probe(fg_device *chip, fg_geometry *geometry) {
+  const uint8_t zero = 0;
+  uint8_t id[2];
+  fg_nand_command(chip, 0xff);
+  fg_nand_wait(chip);
+  fg_nand_command(chip, 0x90);
+  fg_nand_address(chip, &zero, 1);
+  fg_nand_read(chip, id, sizeof id);
+  if (id[0] == 0xff) return "no chip";
+  geometry->size_bytes = 256u << 20;
+  geometry->erase_bytes = 64 * PAGE;
+  geometry->write_bytes = PAGE;
+  return NULL;
+}
+const char *floatgate_driver_read(fg_device *chip, uint64_t address, uint8_t *bytes, size_t length) {
+  fg_nand_command(chip, 0x00);
+  row(chip, address, 1);
+  fg_nand_command(chip, 0x30);
+  fg_nand_wait(chip);
+  fg_nand_read(chip, bytes, length);
+  return NULL;
+}
+const char *floatgate_driver_program(fg_device *chip, uint64_t address, const uint8_t *bytes, size_t length) {
+  fg_nand_command(chip, 0x80);
+  row(chip, address, 1);
+  fg_nand_write(chip, bytes, length);
+  fg_nand_command(chip, 0x10);
+  return status(chip);
+}
+const char *floatgate_driver_erase(fg_device *chip, uint64_t address) {
+  fg_nand_command(chip, 0x60);
+  row(chip, address, 0);
+  fg_nand_command(chip, 0xd0);
+  return status(chip);
+}
+"#;
+
+#[test]
+fn a_driver_that_reads_the_status_after_its_wait_has_waited() {
+    let folder = fresh("c-program-nand");
+    let source = folder.join("nand.c");
+    std::fs::write(&source, NAND_DRIVER).unwrap();
+    for (flags, waits) in [(&[][..], true), (&["-DNO_WAIT", "-DSTATUS_LOOP"], true), (&["-DNO_WAIT"], false)] {
+        compile(&folder, "nand", &source, flags);
+        let run = run_in(&folder, "conformance mx30lf2g18ac --driver ./nand.so --json".split_whitespace());
+        let json: Value = serde_json::from_str(&run.out).unwrap();
+        let polling = json["rows"].as_array().unwrap().iter().find(|row| row["check"] == "polling").unwrap();
+        assert_eq!(polling["result"] == "passed", waits, "{flags:?}: {polling}");
+    }
+}
+
+#[test]
+fn a_driver_that_finds_its_own_fault_is_told_the_rule_that_it_broke() {
+    let folder = fresh("c-program-verify");
+    let source = folder.join("verify.c");
+    let verify = r#"
+#define floatgate_driver_program program
+#include "nor_driver.c"
+#undef floatgate_driver_program
+const char *floatgate_driver_program(fg_device *chip, uint64_t address, const uint8_t *bytes, size_t length) {
+  uint8_t read[256] = {0};
+  size_t at = 0;
+  const uint8_t enable[] = {0x06};
+  const uint8_t head[] = {0x02, (uint8_t)(address >> 16), (uint8_t)(address >> 8), (uint8_t)address};
+  fg_spi_transfer(chip, 1, 0, enable, NULL, 1);
+  fg_spi_transfer(chip, 1, FG_HOLD, head, NULL, sizeof head);
+  fg_spi_transfer(chip, 1, 0, bytes, NULL, length);
+  floatgate_driver_read(chip, address, read, length);
+  while (at < length && read[at] == bytes[at]) at++;
+  return at < length ? "verify failed" : NULL;
+}
+"#;
+    std::fs::write(&source, verify).unwrap();
+    let examples = format!("-I{}", capi().join("examples").display());
+    compile(&folder, "verify", &source, &[&examples]);
+    let run = run_in(&folder, "conformance w25q128jv --driver ./verify.so --json".split_whitespace());
+    let json: Value = serde_json::from_str(&run.out).unwrap();
+    let program = json["rows"].as_array().unwrap().iter().find(|row| row["check"] == "program").unwrap();
+    let why = program["why"].as_str().unwrap();
+    assert!(why.contains("busy") && why.ends_with("verify failed"), "{why}");
+}

@@ -84,7 +84,7 @@ fn storage_that_cannot_hold_the_workload_is_refused() {
 fn what_is_no_comparison_is_refused() {
     for (line, part) in [
         ("compare emmc-16g", "2 values required"),
-        ("compare emmc-16g nothing", "no setup is called `nothing`"),
+        ("compare emmc-16g nothing", "no setup and no part is called `nothing`"),
         ("compare emmc-16g a1-32g --write-per-day 0", "write_per_day is 0 bytes"),
         ("compare emmc-16g a1-32g --partition 0", "partition is 0 bytes"),
         ("compare emmc-16g a1-32g --years 0", "a number of years"),

@@ -275,6 +275,12 @@ fn what_a_killed_probe_has_overwritten_is_written_back_to_that_device() {
     let kept = device.folder.join(kept).to_str().unwrap().to_owned();
     let refused = device.probe(&["--restore", &kept]);
     assert_eq!(refused.code, Some(2), "{}", refused.err);
+    // Another probe would save and restore the contents that the killed one has left.
+    let again = device.probe(&["--write", "--yes", "--keep", "kept"]);
+    assert_eq!(again.code, Some(2), "{}", again.err);
+    assert!(again.err.contains("--restore kept/"), "{}", again.err);
+    let only_read = device.probe(&["--keep", "kept"]);
+    assert!(only_read.code == Some(0) && only_read.err.contains("--restore kept/"), "{}", only_read.err);
     // Of a device of another size it says nothing.
     let Some(other) = Device::new("probe-killed-other", 24 * MIB, &[]) else { return };
     let run = other.probe(&["--restore", &kept, "--yes"]);

@@ -42,7 +42,7 @@ fn what_makes_no_sense_is_refused() {
         ("record kingston-class-10 --piece 2MiB", "larger than 1 MiB"),
         ("record kingston-class-10 --ring 1TiB", "does not fit"),
         ("record kingston-class-10 --piece 512 --bytes 1TiB", "at most 10000000"),
-        ("record nosuch", "no setup is called"),
+        ("record nosuch", "no setup and no part is called"),
         ("record am62a-w35n01jw --partition 16MiB --ring 1000", "smaller than a piece"),
         ("record a1-32g --fs jffs2", "those of raw flash"),
         ("record am62a-w35n01jw --full", "only a card can be full"),

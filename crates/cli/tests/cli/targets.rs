@@ -200,5 +200,5 @@ fn colours_and_remarks_are_chosen() {
         (spoken.err.is_empty(), run("report part.toml -o page.html -q").err.is_empty()),
         (false, true)
     );
-    assert!(run("speed nothing -q").err.contains("no setup is called"));
+    assert!(run("speed nothing -q").err.contains("no setup and no part is called"));
 }

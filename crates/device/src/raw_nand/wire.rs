@@ -179,7 +179,8 @@ impl<C: NandChip> NandWire<C> {
         self.before = Before::Ready;
     }
 
-    fn ready_at(&self) -> Instant {
+    /// Time at which the selected chip is ready; in the past if it is ready now.
+    pub fn ready_at(&self) -> Instant {
         self.chips.get(self.selected).map_or(Instant::ZERO, NandChip::ready_at)
     }
 
