@@ -119,8 +119,13 @@ const FAMILIES: [Family; 8] = [
     },
 ];
 
-/// Names of earlier versions, which still work and are hidden.
-const HIDDEN: [&str; 8] = ["card", "endurance", "age", "keystore", "parts", "setups", "controllers", "hosts"];
+/// Subcommands that have other names than the commands of their forms: names of earlier versions, which still work and are hidden.
+fn hidden() -> impl Iterator<Item = &'static str> {
+    FAMILIES.iter().flat_map(|family| {
+        let names = family.forms.iter().filter_map(|form| form.command.split(' ').next());
+        names.filter(|name| *name != family.name)
+    })
+}
 
 impl Form {
     const fn new(when: When, command: &'static str) -> Self {
@@ -185,7 +190,7 @@ impl Form {
 /// are hidden.
 pub(crate) fn with_forms(root: Command) -> Command {
     let root = FAMILIES.iter().fold(root, |root, family| family.added(root));
-    HIDDEN.iter().fold(root, |root, name| root.mut_subcommand(name, |command| command.hide(true)))
+    hidden().fold(root, |root, name| root.mut_subcommand(name, |command| command.hide(true)))
 }
 
 impl Family {

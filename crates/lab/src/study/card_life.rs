@@ -325,7 +325,7 @@ fn table(life: &CardLife) -> Table {
             number(life.erased_per_written, format!("{:.2}", life.erased_per_written)),
         ),
         row(
-            "writes in the long run",
+            "long-run writes of this trace",
             number(life.sustained_mb_s, format!("{} MB/s", three(life.sustained_mb_s))),
         ),
         row("written in this run", number(life.host_bytes as f64, terabytes(life.host_bytes as f64))),

@@ -19,6 +19,7 @@ use crate::speed::{SpeedOptions, Test as SpeedTest};
 use crate::speed_run;
 use floatgate_config::{Config, ConfigError, Kind, Library, Override, Part, Problem};
 use floatgate_device::host::HostProfile;
+use floatgate_mtd::size::text as size;
 use floatgate_sim::error::Error;
 use floatgate_sim::machine::FilesystemKind;
 use floatgate_sim::partition;
@@ -265,9 +266,16 @@ fn fill_from_flash(
         candidate.unfit.push(Unfit::Unusable { reason });
         return Ok(());
     }
+    let piece = piece(use_.workload);
+    if piece < HOT {
+        candidate.remarks.push(format!(
+            "The life counts an fsync after each {} of a file; `floatgate life` counts files that are written without fsync, which wear less.",
+            size(piece)
+        ));
+    }
     let life = FlashLife {
         endurance: Endurance::of_config(&best.config, &best.geometry, wanted.ecc_use())?,
-        wear: Wear::measure(library, &best.config, kind, FILL_PERCENT, piece(use_.workload))?,
+        wear: Wear::measure(library, &best.config, kind, FILL_PERCENT, piece)?,
     };
     candidate.figures.life_years = Some(years(life.bytes(), use_));
     Ok(())

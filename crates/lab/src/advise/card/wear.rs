@@ -71,7 +71,7 @@ pub(super) fn speed_point(
     );
     if has_bursts {
         point = point.rests_on(
-            "the first figure is that of one run of the workload, the second that of runs without a pause on a used card, whose cache and free blocks they use up",
+            "the first figure is that of one run of the workload, the second that of runs without a pause on a used card, whose cache and free blocks they use up. Each run writes the same files again, so that whole blocks become free; writes all over a used card are slower (`floatgate speed`)",
         );
     }
     let point = measured_speeds(point, known).rests_on(format!(
