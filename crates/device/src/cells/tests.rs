@@ -75,6 +75,38 @@ fn an_erase_of_a_blank_block_takes_one_pulse_where_the_chip_stops() {
     assert_eq!(of(true), (Nanos::from_us(650), typ.typ));
 }
 
+/// With a spread, each block has its own times, always the same ones. Their mean stays the typical time, and a larger
+/// spread makes them differ more.
+#[test]
+fn a_spread_makes_blocks_differ_around_the_typical_time() {
+    let times = |spread| -> Vec<(f64, f64)> {
+        let mut cells = cells(|profile, _, geometry| {
+            (profile.block_spread, profile.wear, geometry.blocks) = (spread, false, 1000);
+        });
+        let us = |time: Nanos| time.as_us_f64();
+        (0..1000)
+            .map(|block| {
+                let program = us(cells.program(block * 64, Instant::ZERO).time);
+                let erase = us(cells.erase_outcome(block).time);
+                assert_eq!(us(cells.erase(block).time).to_bits(), erase.to_bits());
+                (program, erase)
+            })
+            .collect()
+    };
+    assert!(times(0.0).iter().all(|time| *time == (200.0, 200.0)));
+    assert!(times(f64::NAN).iter().all(|time| *time == (200.0, 200.0)));
+    let deviation = |spread: f64| {
+        let all = times(spread);
+        assert_eq!(all, times(spread), "the seed determines the times");
+        let mean = all.iter().map(|time| time.1).sum::<f64>() / 1000.0;
+        assert!((mean / 200.0 - 1.0).abs() < spread / 5.0, "{mean}");
+        assert!(all.iter().all(|(program, erase)| program == erase), "a slow block does both slowly");
+        (all.iter().map(|time| (time.1 / mean).ln().powi(2)).sum::<f64>() / 1000.0).sqrt()
+    };
+    let (narrow, wide) = (deviation(0.02), deviation(0.1));
+    assert!((narrow - 0.02).abs() < 0.002 && (wide - 0.1).abs() < 0.01, "{narrow} {wide}");
+}
+
 #[test]
 fn their_number_is_what_the_rate_says() {
     let mut worn = cells(|profile, _, _| profile.temperature_c = 55.0);
