@@ -1,6 +1,5 @@
 //! `floatgate advise`.
 
-use crate::card::State;
 use crate::common::{self, Failure, Outcome, read_text};
 use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;
@@ -16,7 +15,7 @@ use floatgate_lab::card::shipped::{ShippedTrace, traces_for};
 use floatgate_lab::card::{LoadedCard, is_card, load};
 use floatgate_lab::fit::{self, RESULTS_MAX_BYTES};
 use floatgate_lab::report::{EnvelopeError, ResultKind, StoredKind, kind_of};
-use floatgate_lab::study::options::{Celsius, Years};
+use floatgate_lab::study::options::{Celsius, State, Years};
 use floatgate_probe::flashbench;
 use std::fs::File;
 use std::io::Read as _;
@@ -173,7 +172,7 @@ fn of_card(
     let wanted = card::AdviceOptions {
         traces: chosen(args)?,
         needs: needs(args)?,
-        state: args.state.unwrap_or(State::Empty).of_card(),
+        state: args.state.unwrap_or_default().into(),
         write_bytes_per_day: args.write_per_day.unwrap_or(card::BYTES_PER_DAY),
         seed: args.seed,
     };
