@@ -4,7 +4,7 @@ use crate::table;
 use crate::terminal;
 use floatgate_lab::plot;
 use floatgate_lab::study::Report;
-use floatgate_lab::study::report::{Align, Bar, Cell, Section, Table};
+use floatgate_lab::study::report::{Align, Bar, Cell, Point, Section, Table};
 
 /// Text of a report: its sections, separated by blank lines. [`ReportFormat`] adds the conclusion.
 pub(crate) fn text(report: &Report) -> String {
@@ -15,6 +15,7 @@ pub(crate) fn text(report: &Report) -> String {
         Section::Table(table) if table.detail => String::new(),
         Section::Table(table) => drawn(table),
         Section::Heat { .. } => String::new(),
+        Section::Points(points) => points.iter().map(drawn_point).collect::<Vec<_>>().join("\n\n"),
         Section::Phases { caption, times } => {
             let bar = plot::breakdown_text(times, terminal::width() - INDENT.len(), terminal::colour());
             let bar = bar.lines().map(|line| format!("\n{INDENT}{line}"));
@@ -51,6 +52,14 @@ fn drawn(table: &Table) -> String {
 
 /// Indentation of a stacked bar.
 const INDENT: &str = "  ";
+
+fn drawn_point(point: &Point) -> String {
+    let commands = point.commands.iter().map(|command| format!("    {command}"));
+    let reasons = point.reasons.iter().map(|reason| format!("  - {reason}"));
+    let conditions = point.conditions.iter().map(|finding| format!("  changes if {finding}"));
+    let first = std::iter::once(format!("{}: {}", point.topic, point.advice));
+    first.chain(commands).chain(reasons).chain(conditions).collect::<Vec<_>>().join("\n")
+}
 
 /// Length of the longest bar, columns.
 const BAR: usize = 40;

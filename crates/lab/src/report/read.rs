@@ -1,6 +1,8 @@
 //! Sections from the JSON of floatgate's commands (docs/json.md).
 
 use super::stored::{StoredKind, kind_of};
+use crate::advise::Advice;
+use crate::capture_check::CheckedCapture;
 use crate::card::powercut::CutReport;
 use crate::card::replay::Replay;
 use crate::card::serve::ServedCard;
@@ -15,7 +17,6 @@ use crate::study::Registered;
 use floatgate_mtd::Phase;
 use floatgate_mtd::size::text as size;
 use floatgate_sim::error::Error;
-use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 /// Help text for JSON that cannot be shown.
@@ -39,7 +40,6 @@ pub(super) const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, 
         Kind::EccAdvise => &[("codes", "Codes")],
         Kind::EccLayouts => &[("layouts", "Layouts of pages")],
         Kind::Probe => &[("answers", "Answers")],
-        Kind::Advise => &[("points", "Advice")],
         Kind::ServeModule => &[
             ("chosen", "Operations that the kernel chose"),
             ("violations", "Violations of the chip's rules"),
@@ -110,9 +110,11 @@ pub(super) fn reader(kind: ResultKind) -> Option<fn(&Value) -> serde_json::Resul
     }
     use ResultKind as Kind;
     Some(match kind {
+        Kind::Advise => of::<Advice<String>>,
         Kind::CardPowercut => of::<CutReport>,
         Kind::CardReplay => of::<Replay>,
         Kind::CardServe => of::<ServedCard>,
+        Kind::CheckCapture => of::<CheckedCapture>,
         Kind::Fit => of::<FitReport>,
         Kind::OtpInfo => of::<OtpInfo>,
         Kind::OtpRead => of::<OtpBytes>,

@@ -35,20 +35,37 @@ pub enum Section {
     },
     /// Advice to the user.
     Advice(Vec<Advice>),
+    /// Advice by topic.
+    Points(Vec<Point>),
     /// Time by phase, as a stacked bar.
     Phases {
         /// Lines above the bar.
         caption: String,
-        /// The time.
+        /// Time spent in each phase.
         times: Breakdown,
     },
     /// Heat map of ratios, which only a page draws.
     Heat {
         /// Line above the heat map.
         caption: String,
-        /// The ratios.
+        /// Ratio of each row and column.
         map: Heatmap,
     },
+}
+
+/// Advice on one topic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Point {
+    /// Topic of the advice.
+    pub topic: String,
+    /// The advice, in one sentence.
+    pub advice: String,
+    /// Shell commands that follow the advice.
+    pub commands: Vec<String>,
+    /// Figures behind the advice.
+    pub reasons: Vec<String>,
+    /// Findings that would change the advice.
+    pub conditions: Vec<String>,
 }
 
 /// Bar of a count.

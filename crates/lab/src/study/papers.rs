@@ -222,7 +222,8 @@ fn of_table(of: &papers::Table, rows: &[&ReportRow]) -> Table {
     let set = of.set_text();
     let shared = (!set.is_empty()).then(|| format!("  all with{set}"));
     let note = of.note.as_ref().map(|note| format!("  {note}"));
-    let caption = std::iter::once(format!("{}: {}, {}", of.name, of.title, of.unit)).chain(shared).chain(note);
+    let caption =
+        std::iter::once(format!("{}: {}, {}", of.name, of.title, of.unit)).chain(shared).chain(note);
     let row = |row: &&ReportRow| {
         let setup = row.setup.replacen(&set, "", 1);
         let last = [kind(row.kind).into(), setup.into()];
@@ -275,7 +276,8 @@ fn published(row: &ReportRow) -> String {
 fn of_summary(s: &Summary) -> Vec<String> {
     let verdict = if s.holds() { "yes" } else { "no" };
     let counted = |n: usize, what: &str| count(n as u64, what);
-    let worst = s.worst.map_or_else(|| "-".to_owned(), |worst| format!("{} ({})", size(Some(worst)), s.worst_row));
+    let worst =
+        s.worst.map_or_else(|| "-".to_owned(), |worst| format!("{} ({})", size(Some(worst)), s.worst_row));
     let mut lines = vec![
         format!(
             "{}: {} predicted, {} fitted by {}, {}",
@@ -336,9 +338,10 @@ fn of_refit(refit: &Refit) -> Report {
     }
     let number = |value: f64| Cell::shown(value, short(value));
     let percent = |ratio: f64| Cell::shown(ratio, signed_percent(ratio));
-    let parameters = refit.parameters.iter().map(|p| {
-        vec![p.file.as_str().into(), p.path.as_str().into(), number(p.stated), number(p.fitted)]
-    });
+    let parameters = refit
+        .parameters
+        .iter()
+        .map(|p| vec![p.file.as_str().into(), p.path.as_str().into(), number(p.stated), number(p.fitted)]);
     let rows = refit.rows.iter().map(|row| {
         let name = format!("{}/{}", row.paper, row.row);
         vec![name.into(), percent(row.residual_stated), percent(row.residual)]

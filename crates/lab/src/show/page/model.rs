@@ -132,6 +132,7 @@ impl Section {
                 study::Section::Advice(all) => {
                     section.notes.extend(all.iter().map(|advice| plain(&advice.to_string())));
                 }
+                study::Section::Points(all) => section.tables.push(Table::of_points(all)),
                 study::Section::Phases { caption, times } => section.bars.push(Bar {
                     name: plain(&caption.replace("\n  ", ", ")),
                     figure: String::new(),
@@ -369,6 +370,17 @@ impl Table {
             rows: bars.into_iter().map(row).collect(),
             ..Self::default()
         }
+    }
+
+    fn of_points(points: Vec<study::Point>) -> Self {
+        let row = |point: study::Point| {
+            let lists = [point.commands, point.reasons, point.conditions].map(|list| list.join("; "));
+            let cells = [point.topic, point.advice].into_iter().chain(lists);
+            Row { cells: cells.map(|text| Cell::Text(plain(&text))).collect(), marked: false }
+        };
+        let columns = ["topic", "advice", "commands", "rests on", "would change"].map(str::to_owned).into();
+        let rows = points.into_iter().map(row).collect();
+        Self { caption: "Advice".to_owned(), columns, rows, ..Self::default() }.without_empty_columns()
     }
 
     fn of_study(name: &str, table: study::Table) -> Self {
