@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::library;
 use crate::speed::{Named, filesystem_kind};
 use floatgate_card::{CardOptions, Fake};
-use floatgate_config::{Kind, Override, Source};
+use floatgate_config::{Kind, Override};
 use floatgate_host::disk::{Host, holders};
 use floatgate_image::ecc::{Code, EccError};
 use floatgate_lab::advise::card::{AdviceOptions as CardAdviceOptions, DeviceFacts};
@@ -20,9 +20,9 @@ use floatgate_lab::powercut::{self, CutKind, FlashId, SecondCut, SetupFlash, Sum
 use floatgate_lab::report::{
     Concluded, Origin, ResultKind, Rows, documented_kinds, schema_of, schema_of_all,
 };
-use floatgate_lab::study::{Age, Context, Endurance, Finished, Registered, STUDIES, SpeedOfCard};
+use floatgate_lab::study::{Age, Context, Endurance, Finished, Papers, Registered, STUDIES, SpeedOfCard};
 use floatgate_lab::trace::Operation;
-use floatgate_lab::{card, catalogue, fit, fs_compare, papers, trace};
+use floatgate_lab::{card, catalogue, fit, fs_compare, trace};
 use floatgate_probe::partition::Layout;
 use floatgate_probe::{Noise, Probe, ProbeOptions, Report, Simulated, conclude, probe_simulated};
 use floatgate_sim::machine::FilesystemKind;
@@ -123,19 +123,11 @@ pub(crate) fn compare_papers<'py>(
     seed: &Bound<'py, PyAny>,
 ) -> PyResult<String> {
     extract!(seed: u64);
-    interruptible(py, move |_| {
-        let papers = match table.to_str() {
-            Some(name) if !name.ends_with(".toml") => papers::select(papers::built_in()?, name)?,
-            _ => {
-                let paper = papers::read(&Source::read(&table)?)?;
-                papers::check(&paper)?;
-                vec![paper]
-            }
-        };
-        let kind = ResultKind::Papers;
-        let origin = if table.as_os_str().is_empty() { kind.of_nothing() } else { kind.of(&table) };
-        let report = papers::compare_seeded(library(), &papers, seed, &|_, _| ())?;
-        in_envelope(&origin.seeded(seed), &report)
+    interruptible(py, move |cancel| {
+        let table = Some(table.display().to_string()).filter(|table| !table.is_empty());
+        let options = json!({ "table": table, "seed": seed });
+        let finished = finished(&Papers, options, cancel)?;
+        in_envelope(&finished.origin, &finished)
     })
 }
 

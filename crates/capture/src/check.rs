@@ -5,11 +5,11 @@ use floatgate_device::spi::{CommandShape, Direction, SpiChip, SpiWire, Width};
 use floatgate_device::violation::{Recorded, Violation};
 use floatgate_mtd::{Instant, Nanos};
 use floatgate_sim::rig::Pins;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Statistics of the commands with one opcode.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
     /// First byte of the command.
     pub opcode: u8,
@@ -22,7 +22,7 @@ pub struct Command {
 }
 
 /// Statistics of status reads.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Polls {
     /// Number of status reads.
     pub count: u64,
@@ -33,7 +33,7 @@ pub struct Polls {
 }
 
 /// A rule of the chip that the host violated.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BrokenRule {
     /// Start of the command, ns since the start of the capture.
     pub at_ns: u64,
@@ -44,7 +44,7 @@ pub struct BrokenRule {
 }
 
 /// Result of the check of a capture.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Time from the first command to the end of the last one, ns.
     pub ns: u64,

@@ -1,22 +1,21 @@
 //! `floatgate advise`.
 
-use crate::card::State;
-use crate::common::{self, Failure, Outcome, read_text};
+use crate::common::{Failure, Outcome, read_text};
 use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;
 use crate::terminal::progress_bar;
 use crate::{devices, image, probe};
 use floatgate_config::{Kind, Library, Override, Problem};
+use floatgate_lab::advise::Advice;
 use floatgate_lab::advise::card::{self, DeviceFacts};
 use floatgate_lab::advise::existing::{Existing, HEAD_BYTES};
 use floatgate_lab::advise::flash::{self, Board};
 use floatgate_lab::advise::mkfs::{BlockFs, Need};
-use floatgate_lab::advise::{Advice, Point};
 use floatgate_lab::card::shipped::{ShippedTrace, traces_for};
 use floatgate_lab::card::{LoadedCard, is_card, load};
 use floatgate_lab::fit::{self, RESULTS_MAX_BYTES};
 use floatgate_lab::report::{EnvelopeError, ResultKind, StoredKind, kind_of};
-use floatgate_lab::study::options::{Celsius, Years};
+use floatgate_lab::study::options::{Celsius, State, Years};
 use floatgate_probe::flashbench;
 use std::fs::File;
 use std::io::Read as _;
@@ -108,7 +107,7 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let advice = advice(args)?.rendered(ToString::to_string);
     let origin = ResultKind::Advise.of(&advice.target).with(&args.set).seeded(args.seed);
-    args.format.finish(&origin, &advice, "points", || text(&advice))
+    args.format.finish_report(&origin, &advice, "points")
 }
 
 fn advice(args: &Args) -> Result<Advice, Failure> {
@@ -173,7 +172,7 @@ fn of_card(
     let wanted = card::AdviceOptions {
         traces: chosen(args)?,
         needs: needs(args)?,
-        state: args.state.unwrap_or(State::Empty).of_card(),
+        state: args.state.unwrap_or_default().into(),
         write_bytes_per_day: args.write_per_day.unwrap_or(card::BYTES_PER_DAY),
         seed: args.seed,
     };
@@ -363,26 +362,4 @@ fn chosen(args: &Args) -> Result<Vec<ShippedTrace>, Failure> {
     let wanted =
         |t: &ShippedTrace| is_in(&args.filesystems, t.filesystem) && is_in(&args.workloads, t.workload);
     Ok(all.into_iter().filter(wanted).collect())
-}
-
-fn text(advice: &Advice<String>) -> String {
-    let mut text = format!("{}: {}\n{}\n", advice.target, common::size(advice.capacity_bytes), advice.title);
-    for point in &advice.points {
-        text += &of_point(point);
-    }
-    text
-}
-
-fn of_point(point: &Point<String>) -> String {
-    let mut text = format!("\n{}: {}\n", point.topic, point.advice);
-    for command in &point.commands {
-        text += &format!("    {command}\n");
-    }
-    for number in &point.rests_on {
-        text += &format!("  - {number}\n");
-    }
-    for finding in &point.would_change {
-        text += &format!("  changes if {finding}\n");
-    }
-    text
 }

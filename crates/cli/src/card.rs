@@ -1,7 +1,5 @@
 //! `floatgate card`. One file per subcommand.
 
-mod account;
-mod compare;
 #[cfg(feature = "mount")]
 mod guest;
 mod info;
@@ -18,8 +16,7 @@ mod serve;
 use crate::no_mount as serve;
 
 use crate::common::Outcome;
-use floatgate_mtd::Nanos;
-pub(crate) use replay::State;
+use floatgate_lab::show::number::micros as time;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -45,8 +42,6 @@ enum Command {
     Run(run::Args),
     /// Replay a trace of requests of fio, blktrace or MSR Cambridge on a card
     Replay(replay::Args),
-    /// Compare filesystems on cards under workloads, by replaying traces of real filesystems
-    Compare(compare::Args),
     /// Show the registers of a card: CID, CSD, SCR, SSR, EXT_CSD, timeouts, supply
     Info(info::Args),
     /// Cut the power of a card at any operation and moment, and check its contents afterwards
@@ -65,13 +60,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Serve(args) => serve::run(args),
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::run(args),
-        Command::Compare(args) => compare::run(args),
         Command::Info(args) => info::run(args),
         Command::Powercut(args) => powercut::run(args),
     }
-}
-
-/// Text of a time in us, in a suitable unit.
-fn time(us: f64) -> String {
-    Nanos::from_ns((us * 1e3).round() as u64).to_string()
 }

@@ -2,14 +2,13 @@
 
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
-use crate::table::Table;
 use crate::terminal;
-use floatgate_capture::{Capture, Channels, Error, Report, check, read};
+use floatgate_capture::{Capture, Channels, Error, check, read};
 use floatgate_config::{Library, Override};
-use floatgate_lab::report::{Concluded, ResultKind};
+use floatgate_lab::capture_check::CheckedCapture;
+use floatgate_lab::report::ResultKind;
 use floatgate_mtd::Nanos;
 use floatgate_sim::rig::{self, RigOptions};
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -58,14 +57,6 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// Result in JSON.
-#[derive(Serialize)]
-struct Json {
-    part: String,
-    #[serde(flatten)]
-    report: Report,
-}
-
 pub(crate) fn run(args: &Args) -> Outcome {
     let file = if args.file.as_os_str() == "-" { Path::new("/dev/stdin") } else { &args.file };
     let bytes =
@@ -107,10 +98,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "the capture uses four data lines before it writes a register: the simulated chip starts with its quad enable bit set",
         );
     }
-    let json = Json { part: config.part().name.clone(), report };
+    let checked = CheckedCapture { part: config.part().name.clone(), checked: report };
     let origin = ResultKind::CheckCapture.of(&args.file).with(&args.set);
-    args.format.print(&origin, &json, "commands", || shown(&json))?;
-    Ok(if json.report.violation_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    args.format.print_report(&origin, &checked, "commands")?;
+    Ok(if checked.checked.violation_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn failure(args: &Args, error: &Error) -> Failure {
@@ -131,60 +122,3 @@ fn failure(args: &Args, error: &Error) -> Failure {
 
 /// Size of the largest capture, bytes.
 const CAPTURE_MAX: u64 = 1 << 30;
-
-/// Largest number of violations that the text shows.
-const SHOWN: usize = 20;
-
-impl Concluded for Json {
-    /// Number of commands, and whether they broke a rule.
-    fn conclusion(&self) -> String {
-        let count: u64 = self.report.commands.iter().map(|command| command.count).sum();
-        let commands = common::grouped_count(count, "command");
-        match self.report.violation_count {
-            0 => format!("{}: {commands}, no rule is broken.", self.part),
-            broken => format!("{}: {commands}, {}.", self.part, common::grouped_count(broken, "violation")),
-        }
-    }
-}
-
-fn shown(json: &Json) -> String {
-    let report = &json.report;
-    let ns = |ns| Nanos::from_ns(ns).to_string();
-    let mut text = String::new();
-    for wrong in report.violations.iter().take(SHOWN) {
-        let bytes: Vec<String> = wrong.bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        text += &format!("  after {}: {}: {}\n", ns(wrong.at_ns), wrong.rule, bytes.join(" "));
-    }
-    if report.violations.len() > SHOWN {
-        text += "  ..\n";
-    }
-    if !text.is_empty() {
-        text.push('\n');
-    }
-    text += &format!(
-        "{} in all: {} on the wires; the chip was busy for {}{}\n{}",
-        ns(report.ns),
-        ns(report.selected_ns),
-        ns(report.busy_ns),
-        if report.busy_ns > report.ns { ", in part after the capture" } else { "" },
-        common::grouped_count(report.polls.count, "status read"),
-    );
-    if report.polls.count > 0 {
-        text += &format!(
-            ", {} of them while the chip was busy; they saw programs, erases and page reads end {} late in all",
-            common::grouped(report.polls.while_busy),
-            ns(report.polls.late_ns)
-        );
-    }
-    text += "\n\n";
-    let mut table = Table::new(["opcode", "commands", "bytes", "time on the wires"]).numbers(1..);
-    for command in &report.commands {
-        table.row([
-            format!("{:02X}h", command.opcode),
-            common::grouped(command.count),
-            common::grouped(command.bytes),
-            ns(command.ns),
-        ]);
-    }
-    format!("{text}{table}")
-}

@@ -2,8 +2,9 @@
 
 use crate::table;
 use crate::terminal;
+use floatgate_lab::plot;
 use floatgate_lab::study::Report;
-use floatgate_lab::study::report::{Align, Bar, Cell, Section, Table};
+use floatgate_lab::study::report::{Align, Bar, Cell, Point, Section, Table};
 
 /// Text of a report: its sections, separated by blank lines. [`ReportFormat`] adds the conclusion.
 pub(crate) fn text(report: &Report) -> String {
@@ -11,7 +12,15 @@ pub(crate) fn text(report: &Report) -> String {
     let head: Vec<&str> = title.into_iter().chain(&report.head).map(String::as_str).collect();
     let sections = report.sections.iter().map(|section| match section {
         Section::Text(lines) => lines.join("\n"),
+        Section::Table(table) if table.detail => String::new(),
         Section::Table(table) => drawn(table),
+        Section::Heat { .. } => String::new(),
+        Section::Points(points) => points.iter().map(drawn_point).collect::<Vec<_>>().join("\n\n"),
+        Section::Phases { caption, times } => {
+            let bar = plot::breakdown_text(times, terminal::width() - INDENT.len(), terminal::colour());
+            let bar = bar.lines().map(|line| format!("\n{INDENT}{line}"));
+            format!("{caption}{}", bar.collect::<String>())
+        }
         Section::Bars { caption, bars } => format!("{caption}\n{}", drawn_bars(bars)),
         Section::Advice(all) => all.iter().map(|advice| format!("- {advice}")).collect::<Vec<_>>().join("\n"),
     });
@@ -26,17 +35,30 @@ fn drawn(table: &Table) -> String {
     let shown: Vec<usize> = (0..table.columns.len()).filter(|at| *at == 0 || tells(*at)).collect();
     let columns = || shown.iter().filter_map(|at| table.columns.get(*at));
     let place = |heading: &&str| columns().position(|column| column.heading == *heading);
-    let mut drawn =
-        table::Table::new(columns().map(|column| column.heading)).minor(table.minor.iter().filter_map(place));
+    let mut drawn = table::Table::new(columns().map(|column| column.heading.as_ref()))
+        .minor(table.minor.iter().filter_map(place));
     for (at, _) in columns().enumerate().filter(|(_, column)| column.align == Align::Right) {
         drawn = drawn.numbers(at..=at);
     }
-    for row in &table.rows {
+    for (number, row) in table.rows.iter().enumerate() {
         drawn.row(shown.iter().filter_map(|at| row.get(*at)).map(Cell::text));
+        let red = |place: usize| shown.get(place).is_some_and(|at| table.red.contains(&(number, *at)));
+        (0..shown.len()).filter(|place| red(*place)).for_each(|place| drawn.red(place));
     }
     let caption = Some(table.caption.clone()).filter(|caption| !caption.is_empty());
     let lines = caption.into_iter().chain([drawn.to_string()]).chain(table.below.iter().cloned());
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Indentation of a stacked bar.
+const INDENT: &str = "  ";
+
+fn drawn_point(point: &Point) -> String {
+    let commands = point.commands.iter().map(|command| format!("    {command}"));
+    let reasons = point.reasons.iter().map(|reason| format!("  - {reason}"));
+    let conditions = point.conditions.iter().map(|finding| format!("  changes if {finding}"));
+    let first = std::iter::once(format!("{}: {}", point.topic, point.advice));
+    first.chain(commands).chain(reasons).chain(conditions).collect::<Vec<_>>().join("\n")
 }
 
 /// Length of the longest bar, columns.

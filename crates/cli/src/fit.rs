@@ -1,24 +1,19 @@
 //! `floatgate fit`.
 
 use crate::common::{self, Failure, Outcome};
+use crate::drawn;
 use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;
 use crate::outputs::OutputFile;
-use crate::table::Table;
 use crate::terminal;
 use floatgate_config::{Library, Override};
 use floatgate_host::output::is_stdout;
-use floatgate_lab::fit::{
-    self, FitReport, FittedParameter, FittedRow, Hypothesis, Prediction, RESULTS_MAX_BYTES,
-};
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::fit::{self, RESULTS_MAX_BYTES, UNUSABLE};
+use floatgate_lab::report::{Reported as _, ResultKind};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// Largest number of lines without a known figure that the report lists.
-const LISTED: usize = 10;
 
 #[derive(clap::Args)]
 #[command(after_help = "fit reads the measured figures from a text file with any of these lines:
@@ -64,8 +59,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let sets = Override::parse_all(&args.set)?;
     let base = args.output.as_deref().map(|output| base_of(&args.setup, output)).transpose()?;
     let results = fit::parse(&read(&args.results)?);
-    let report =
+    let mut report =
         with_progress(SHARE, |progress| fit::fit(&library, &setup, &sets, &results, &args.free, progress))?;
+    report.source = args.results.display().to_string();
     if let (Some(output), Some(base), true) = (&args.output, base, report.usable) {
         let text = fit::to_toml(&report, &library, (&setup, &base), &sets)?;
         common::write_file(output, &text)?;
@@ -74,10 +70,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let is_on_stdout = args.output.as_deref().is_some_and(is_stdout);
     let shown = if is_on_stdout && report.usable && !args.format.is_for_programs() {
         // Stdout contains only the setup.
-        terminal::print_note(&show(&args.results, &report));
+        terminal::print_note(&drawn::text(&report.report()));
         ExitCode::SUCCESS
     } else {
-        args.format.finish(&origin, &report, "rows", || show(&args.results, &report))?
+        args.format.finish_report(&origin, &report, "rows")?
     };
     match &args.output {
         _ if report.usable => Ok(shown),
@@ -88,10 +84,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => Ok(ExitCode::FAILURE),
     }
 }
-
-const INTERVALS: &str = "These intervals follow from the figures. `floatgate speed` with the written setup does not know the figures, and its intervals are wider: believe these.\n";
-
-const UNUSABLE: &str = "no costs explain the figures";
 
 /// Reads the results as bytes, because their encoding is unknown.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -127,134 +119,4 @@ fn base_of(setup: &Path, output: &Path) -> Result<String, Failure> {
         ));
     }
     Ok(whole.to_string_lossy().into_owned())
-}
-
-fn show(path: &Path, report: &FitReport) -> String {
-    let mut text = format!(
-        "{}\n{} understood, {} not taken\n",
-        report.title,
-        common::count(report.understood, "line"),
-        report.unknown.len()
-    );
-    for unknown in report.unknown.iter().take(LISTED) {
-        text += &format!("  {}:{}: {}: {}\n", path.display(), unknown.line, unknown.why, unknown.text);
-    }
-    if !report.held.is_empty() {
-        text += &format!("held as the `set` lines state: {}\n", report.held.join(", "));
-    }
-    text += &format!("\n{}\n", costs(&report.parameters));
-    text += &same_effects(&report.parameters);
-    text += &format!("\n{}\n", rows(&report.rows));
-    text +=
-        &report.remarks.iter().map(|remark| format!("{}: {remark}\n", path.display())).collect::<String>();
-    text += &format!("worst residual {}", percent(report.worst));
-    if let (Some(median), Some(worst)) = (report.median_left_out, report.worst_left_out) {
-        text += &format!(
-            "; each figure predicted by the others: median {}, worst {}",
-            percent(median).trim_start_matches('+'),
-            percent(worst)
-        );
-    }
-    text.push('\n');
-    // Costs that do not explain the figures do not predict other figures.
-    if report.usable && report.unexplained.is_empty() {
-        text += &predictions(&report.predictions);
-        text += INTERVALS;
-    }
-    text += &report.undecided.iter().map(|one| format!("{}\n", one.advice())).collect::<String>();
-    text += &report.hypotheses.iter().map(hypothesis).collect::<String>();
-    if !report.usable {
-        text += &format!("{UNUSABLE}: the fitted ones are of no use\n");
-    }
-    for line in &report.unexplained {
-        text += &format!("no cost explains the figure of {}:{line}\n", path.display());
-    }
-    text
-}
-
-/// Text about costs that have the same effect on all figures, with a line for each group of such costs.
-fn same_effects(parameters: &[FittedParameter]) -> String {
-    let mut named: Vec<&str> = Vec::new();
-    let mut text = String::new();
-    for p in parameters.iter().filter(|p| !p.same_effect.is_empty()) {
-        if named.contains(&p.path.as_str()) {
-            continue;
-        }
-        named.push(&p.path);
-        named.extend(p.same_effect.iter().map(String::as_str));
-        text += &format!(
-            "{} and {} have the same effect on all figures: only their sum is decided\n",
-            p.path,
-            p.same_effect.join(", ")
-        );
-    }
-    text
-}
-
-/// Text of the speeds that the fitted setup predicts, also under the conditions of the figures.
-fn predictions(all: &[Prediction]) -> String {
-    let mut text = String::new();
-    let mut rest = all;
-    while let Some(first) = rest.first() {
-        let (own, others) = rest.split_at(rest.iter().take_while(|p| p.set == first.set).count());
-        let mut table = Table::new(["test", "KiB/s", "80 % interval"]).numbers(1..2);
-        for p in own {
-            let interval = format!("{:.0} to {:.0}", p.interval.min, p.interval.max);
-            table.row([p.name.clone(), format!("{:.0}", p.kib_s), interval]);
-        }
-        let of = with_conditions("the fitted setup", &first.set);
-        text += &format!("\nspeeds of {of}: {}\n{table}\n", first.link);
-        rest = others;
-    }
-    text
-}
-
-/// Name of a test, with the conditions in the lines `set` of the results.
-fn with_conditions(name: &str, set: &[String]) -> String {
-    set.iter().fold(name.to_owned(), |name, set| name + ", " + set)
-}
-
-fn costs(parameters: &[FittedParameter]) -> String {
-    let mut table = Table::new(["cost", "of", "stated", "fitted", "at least", "at most"]).numbers(2..);
-    for p in parameters {
-        let operation = p.operation.map_or("all", |operation| operation.name()).to_owned();
-        let numbers = [p.before, p.value, p.low, p.high].map(|value| format!("{value:.2}"));
-        table.row([p.path.clone(), operation].into_iter().chain(numbers));
-    }
-    table.to_string()
-}
-
-fn rows(rows: &[FittedRow]) -> String {
-    let header = ["line", "figure", "measured", "as stated", "fitted", "left out", ""];
-    let mut table = Table::new(header).numbers(2..6);
-    for row in rows {
-        let left_out = row.left_out.map_or_else(String::new, percent);
-        let note = if row.fitted { "" } else { "not fitted" };
-        table.row([
-            row.line.to_string(),
-            with_conditions(&row.name, &row.set),
-            row.measured.clone(),
-            percent(row.residual_before),
-            percent(row.residual),
-            left_out,
-            note.to_owned(),
-        ]);
-    }
-    table.to_string()
-}
-
-fn hypothesis(h: &Hypothesis) -> String {
-    format!(
-        "may be wrong on the board: {} ({}): with plausible costs the worst figure is {} away, not {}\n",
-        h.what,
-        h.set.join(", "),
-        percent(h.worst).trim_start_matches('+'),
-        percent(h.worst_before).trim_start_matches('+')
-    )
-}
-
-/// Text of the ratio of simulated to measured time, minus 1, in percent.
-fn percent(ratio: f64) -> String {
-    let tenths = (ratio * 1000.0).round();
-    if tenths == 0.0 { "0.0 %".to_owned() } else { format!("{:+.1} %", tenths / 10.0) }
 }

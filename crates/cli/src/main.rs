@@ -20,7 +20,6 @@ mod foreign;
 mod forms;
 mod fs;
 mod help;
-mod identify;
 mod image;
 mod list;
 mod man;
@@ -29,7 +28,6 @@ mod no_mount;
 mod otp;
 mod output;
 mod outputs;
-mod papers;
 mod parts;
 mod powercut;
 mod printed;
@@ -97,14 +95,10 @@ enum Command {
     /// Measure an unknown card, drive or file, and determine its allocation unit, page, open allocation units,
     /// caches and real size
     Probe(probe::Args),
-    /// Identify a chip or card by its id, a parameter page, a register or a boot log
-    Identify(identify::Args),
     /// Advise on a card, block device or flash chip: partition, filesystem and its options, ECC, expected speed and life, with the figures behind each advice
     Advise(advise::Args),
     /// Fit the costs of host and controller to figures measured on your board, and write a fitted setup
     Fit(fit::Args),
-    /// Compare published tables with the simulation
-    Papers(papers::Args),
     /// Encode images for flash programmers; decode and check dumps of real chips
     Ecc(ecc::Args),
     /// Inspect, extract, build, change and check images of UBI, UBIFS and JFFS2
@@ -185,10 +179,8 @@ fn main() -> ExitCode {
         Command::Otp(args) => otp::run(&args),
         Command::Card(args) => card::run(&args),
         Command::Probe(args) => probe::run(&args),
-        Command::Identify(args) => identify::run(&args),
         Command::Advise(args) => advise::run(&args),
         Command::Fit(args) => fit::run(&args),
-        Command::Papers(args) => papers::run(&args),
         Command::Ecc(args) => ecc::run(&args),
         Command::Image(args) => image::run(&args),
         Command::As(args) => foreign::run(&args),

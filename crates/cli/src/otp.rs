@@ -2,15 +2,12 @@
 
 use crate::common::{self, Failure, Named, Outcome, SetupArgs};
 use crate::output::ReportFormat;
-use crate::table::Table;
-use crate::terminal;
 use floatgate_host::Lock;
 use floatgate_host::output::Output;
 use floatgate_image::ImageError;
-use floatgate_lab::otp::{self, Device, OtpArea, Region, Step};
-use floatgate_lab::report::{Concluded, ResultKind};
+use floatgate_lab::otp::{self, Device, OtpArea, OtpBytes, OtpInfo, OtpStep, Region, Step};
+use floatgate_lab::report::ResultKind;
 use floatgate_mtd::advice::Help;
-use serde::Serialize;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -122,52 +119,6 @@ struct Change {
     length: Option<u64>,
 }
 
-#[derive(Serialize)]
-struct Json {
-    chip: String,
-    regions: Vec<Region>,
-}
-
-/// Bytes that were read, with the other members of the JSON.
-#[derive(Serialize)]
-struct Bytes {
-    chip: String,
-    area: &'static str,
-    offset: u64,
-    data: String,
-}
-
-/// A step that the chip accepted.
-#[derive(Serialize)]
-struct Done {
-    chip: String,
-    step: String,
-}
-
-impl Concluded for Json {
-    /// Number of bytes in the user area, and its lock state.
-    fn conclusion(&self) -> String {
-        let user = || self.regions.iter().filter(|region| region.area == "user");
-        let (bytes, written) = user()
-            .fold((0, 0), |(bytes, written), region| (bytes + region.bytes, written + region.written_bytes));
-        let locked: u64 = user().filter(|region| region.locked).map(|region| region.bytes).sum();
-        match (bytes, locked) {
-            (0, _) => "The chip has no OTP area for users.".to_owned(),
-            (_, 0) => format!("{written} of {bytes} bytes of the user area are written, and none is locked."),
-            (_, locked) if locked == bytes => {
-                format!("The user area is locked; {written} of its {bytes} bytes are written.")
-            }
-            (_, locked) => {
-                format!("{written} of {bytes} bytes of the user area are written, and {locked} are locked.")
-            }
-        }
-    }
-}
-
-/// The data and the report of a step (one line) have no conclusion.
-impl Concluded for Bytes {}
-impl Concluded for Done {}
-
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
         Command::Info(args) => info(args),
@@ -249,10 +200,8 @@ impl Common {
             let steps: Vec<String> = earlier.iter().chain([&step]).map(|step| format!("{step}\n")).collect();
             write(path, &steps.concat())?;
         }
-        let done = Done { chip: device.chip().to_owned(), step: step.to_string() };
-        self.format.finish(&named.origin(ResultKind::OtpWrite), &done, "", || {
-            format!("{}: {}", done.chip, done.step)
-        })
+        let done = OtpStep { chip: device.chip().to_owned(), step: step.to_string() };
+        self.format.finish_report(&named.origin(ResultKind::OtpWrite), &done, "")
     }
 }
 
@@ -273,34 +222,19 @@ impl Change {
 
 fn info(args: &Info) -> Outcome {
     let (mut device, named) = args.common.open(&args.common.steps(false)?)?;
-    let found = Json { chip: device.chip().to_owned(), regions: device.regions()? };
-    args.common.format.finish(&named.origin(ResultKind::OtpInfo), &found, "regions", || {
-        let mut table = Table::new(["area", "offset", "bytes", "written", "locked"]).numbers(1..4);
-        for region in &found.regions {
-            let locked = if region.locked { "yes" } else { "no" };
-            let numbers = [region.offset, region.bytes, region.written_bytes].map(|n| n.to_string());
-            table.row(std::iter::once(region.area.to_owned()).chain(numbers).chain([locked.to_owned()]));
-        }
-        format!("{}\n\n{table}", found.chip)
-    })
+    let found = OtpInfo { chip: device.chip().to_owned(), regions: device.regions()? };
+    args.common.format.finish_report(&named.origin(ResultKind::OtpInfo), &found, "regions")
 }
 
 fn read(args: &Read) -> Outcome {
     let area = if args.factory { OtpArea::Factory } else { OtpArea::User };
     let (mut device, named) = args.common.open(&args.common.steps(false)?)?;
     let data = device.read(area, args.offset, args.length)?;
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
-    let read = Bytes {
+    let read = OtpBytes {
         chip: device.chip().to_owned(),
-        area: if args.factory { "factory" } else { "user" },
+        area: if args.factory { "factory" } else { "user" }.to_owned(),
         offset: args.offset,
-        data: hex(&data).concat(),
+        data: data.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
-    args.common.format.finish(&named.origin(ResultKind::OtpRead), &read, "", || {
-        let line =
-            |(at, bytes): (u64, &[u8])| format!("{:06x}  {}\n", args.offset + at, hex(bytes).join(" "));
-        // A line with 16 bytes has 55 columns.
-        let each = if terminal::width() < 56 { 8 } else { 16 };
-        (0..).step_by(each).zip(data.chunks(each)).map(line).collect()
-    })
+    args.common.format.finish_report(&named.origin(ResultKind::OtpRead), &read, "")
 }

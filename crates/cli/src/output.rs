@@ -6,7 +6,7 @@ use crate::{drawn, wrap};
 use floatgate_host::output::Output;
 use floatgate_image::words;
 use floatgate_lab::csv;
-use floatgate_lab::report::{Concluded, Origin, Rows};
+use floatgate_lab::report::{Concluded, Origin, Reported, Rows};
 use floatgate_lab::study::Finished;
 use serde::Serialize;
 use serde_json::Serializer;
@@ -82,6 +82,22 @@ impl ReportFormat {
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         self.show(origin, value, rows, text, columns())
+    }
+
+    /// Prints a result with its report.
+    pub(crate) fn print_report<T: Reported>(
+        self,
+        origin: &Origin,
+        value: &T,
+        rows: &str,
+    ) -> Result<(), Failure> {
+        self.print(origin, value, rows, || drawn::text(&value.report()))
+    }
+
+    /// Prints as [`Self::print_report`], and returns success.
+    pub(crate) fn finish_report<T: Reported>(self, origin: &Origin, value: &T, rows: &str) -> Outcome {
+        self.print_report(origin, value, rows)?;
+        Ok(ExitCode::SUCCESS)
     }
 
     /// Prints the result of a study.

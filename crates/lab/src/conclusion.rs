@@ -5,8 +5,6 @@
 
 mod image;
 
-use image::grouped_count;
-
 use crate::advise::{self, ecc};
 use crate::card::compare::Matrix;
 use crate::card::powercut::CutReport;
@@ -18,7 +16,7 @@ use crate::fs_compare::{BySize, FsComparison, Row};
 use crate::identify::{Candidate, Device, Identified};
 use crate::papers::{Report as Papers, Summary};
 use crate::powercut::Report as Cuts;
-use crate::show::number::{seconds, three};
+use crate::show::number::{grouped_count, seconds, three};
 use crate::speed::Measured;
 use crate::speed_run::{Advice, SpeedRun, explain};
 use crate::study::setup::Grounded;

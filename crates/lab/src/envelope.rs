@@ -3,9 +3,12 @@
 //! - [`ResultKind`]: kind of a result, which `report` and `advise` read.
 //! - [`Origin`]: the fields of the envelope; [`Envelope`]: origin and result as one object; [`Rows`]: a list as a result.
 //! - [`Concluded`]: conclusion of each result, which is part of its envelope.
+//! - [`Reported`]: result of a command that is no study, with its report.
 
+use crate::show::report::Report;
 use floatgate_config::Setup;
 use floatgate_config::corner::Corner;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -49,8 +52,6 @@ pub enum ResultKind {
     ServeSerprog,
     /// Result of `floatgate serve --module`.
     ServeModule,
-    /// Result of `floatgate fs cards`.
-    CardCompare,
     /// Result of `floatgate advise`.
     Advise,
     /// Result of `floatgate probe`.
@@ -61,12 +62,6 @@ pub enum ResultKind {
     ProbeKept,
     /// Result of `floatgate fit`.
     Fit,
-    /// Result of `floatgate papers`.
-    Papers,
-    /// Result of `floatgate papers --refit`.
-    PapersRefit,
-    /// Result of `floatgate papers --from-two`.
-    PapersFromTwo,
     /// Result of `floatgate ecc encode`.
     EccEncode,
     /// Result of `floatgate ecc decode`.
@@ -87,8 +82,6 @@ pub enum ResultKind {
     ImageMap,
     /// Result of `floatgate image env`.
     ImageEnv,
-    /// Result of `floatgate identify`.
-    Identify,
     /// Result of `floatgate image ls`.
     ImageLs,
     /// Result of `floatgate image ls --history`.
@@ -280,6 +273,13 @@ impl<T: Concluded + ?Sized> Concluded for &T {
     fn board(&self) -> Option<&str> {
         (**self).board()
     }
+}
+
+/// Result of a command that is no study, with a report for the user. The command prints the report, and `floatgate report`
+/// makes it again from the JSON of the result.
+pub trait Reported: Concluded + Serialize + DeserializeOwned {
+    /// Report without the conclusion, which is in the envelope.
+    fn report(&self) -> Report;
 }
 
 /// A result in its envelope.

@@ -7,7 +7,7 @@ use floatgate_config::{ChipKind, Kind, Library, Part};
 use floatgate_device::spec::ChipSpec;
 use floatgate_media::sd::{CardType, Cid, Csd, ExtCsd, parse_hex};
 use floatgate_media::{cfi, jedec, nand_id, onfi, sfdp};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Maximum length of a log line that is parsed, bytes.
 const LINE_MAX: usize = 1024;
@@ -16,14 +16,14 @@ const LINE_MAX: usize = 1024;
 const MAX_DEVICES: usize = 64;
 
 /// Devices described in an input.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Identified {
     /// The devices, in the order of the input.
     pub devices: Vec<Device>,
 }
 
 /// A device as described by an id, a page or a line.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
     /// Source of the description: `id`, `ONFI`, `JEDEC`, `SFDP`, `CFI`, `CID`, `CSD`, `EXT_CSD`, or the line of the log.
     pub source: String,
@@ -44,7 +44,7 @@ pub struct Device {
 }
 
 /// Geometry of a NAND and its ECC requirement.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NandSizes {
     /// Data bytes per page.
     pub page_bytes: u32,
@@ -61,7 +61,7 @@ pub struct NandSizes {
 }
 
 /// A part that matches a device.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// Name of the part in the catalogue.
     pub part: String,
@@ -71,7 +71,7 @@ pub struct Candidate {
     pub maker: String,
     /// Kind of chip.
     #[serde(rename = "part_kind")]
-    pub kind: &'static str,
+    pub kind: String,
     /// Id in hexadecimal.
     pub id: String,
     /// Size in bytes, if known.
@@ -79,7 +79,7 @@ pub struct Candidate {
     /// Geometry of a NAND.
     pub nand: Option<NandSizes>,
     /// Version of the Linux kernel whose tables contain the part.
-    pub kernel: Option<&'static str>,
+    pub kernel: Option<String>,
     /// Values of the source that contradict the part.
     pub contradictions: Vec<String>,
 }
@@ -363,11 +363,11 @@ impl Catalogue {
             part: part.key.clone(),
             name: head.as_ref().map_or_else(|| part.key.to_uppercase(), |head| head.name.clone()),
             maker: head.map(|head| head.maker).unwrap_or_default(),
-            kind: part.kind.name(),
+            kind: part.kind.name().to_owned(),
             id: hex_text(&part.id),
             size_bytes: facts.map(|facts| facts.size_bytes).filter(|size| *size > 0),
             nand,
-            kernel: part.kernel,
+            kernel: part.kernel.map(str::to_owned),
             contradictions: Vec::new(),
         };
         candidate.contradictions = contradictions(&candidate, device);

@@ -61,6 +61,8 @@ pub mod advise;
 #[cfg(not(target_family = "wasm"))]
 pub mod age;
 #[cfg(not(target_family = "wasm"))]
+pub mod capture_check;
+#[cfg(not(target_family = "wasm"))]
 pub mod card;
 pub mod catalogue;
 pub mod certainty;

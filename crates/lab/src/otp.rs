@@ -5,6 +5,8 @@
 //! counted as on the part.
 
 use crate::Error;
+use crate::envelope::{Concluded, Reported};
+use crate::show::report::{Cell, Report, Section, Table};
 use floatgate_config::{Config, Library};
 pub use floatgate_device::OtpArea;
 use floatgate_device::{Otp, OtpRegion};
@@ -12,7 +14,8 @@ use floatgate_mtd::ErrorKind;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Command, set};
 use floatgate_sim::rig::{self, Rig, RigOptions};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -110,10 +113,10 @@ pub fn parse(text: &str) -> Result<Vec<Step>, Error> {
 }
 
 /// A region of an OTP area, as printed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Region {
     /// `user` or `factory`.
-    pub area: &'static str,
+    pub area: Cow<'static, str>,
     /// Offset in the area, bytes.
     pub offset: u64,
     /// Length of the region, bytes.
@@ -122,6 +125,96 @@ pub struct Region {
     pub locked: bool,
     /// Number of bytes that differ from FFh.
     pub written_bytes: u64,
+}
+
+/// Result of `floatgate otp info`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OtpInfo {
+    /// Name of the chip.
+    pub chip: String,
+    /// Regions of both areas.
+    pub regions: Vec<Region>,
+}
+
+impl Concluded for OtpInfo {
+    /// Number of bytes in the user area, and its lock state.
+    fn conclusion(&self) -> String {
+        let user = || self.regions.iter().filter(|region| region.area == "user");
+        let (bytes, written) = user()
+            .fold((0, 0), |(bytes, written), region| (bytes + region.bytes, written + region.written_bytes));
+        let locked: u64 = user().filter(|region| region.locked).map(|region| region.bytes).sum();
+        match (bytes, locked) {
+            (0, _) => "The chip has no OTP area for users.".to_owned(),
+            (_, 0) => format!("{written} of {bytes} bytes of the user area are written, and none is locked."),
+            (_, locked) if locked == bytes => {
+                format!("The user area is locked; {written} of its {bytes} bytes are written.")
+            }
+            (_, locked) => {
+                format!("{written} of {bytes} bytes of the user area are written, and {locked} are locked.")
+            }
+        }
+    }
+}
+
+impl Reported for OtpInfo {
+    fn report(&self) -> Report {
+        let rows = self.regions.iter().map(|region| {
+            let numbers = [region.offset, region.bytes, region.written_bytes].map(Cell::count);
+            let locked = if region.locked { "yes" } else { "no" };
+            std::iter::once(Cell::from(&*region.area)).chain(numbers).chain([locked.into()]).collect()
+        });
+        let table = Table::new(&["area"], &["offset", "bytes", "written"], rows).then_words("locked");
+        let sections = vec![Section::Table(table)];
+        Report { title: self.chip.clone(), sections, ..Report::default() }
+    }
+}
+
+/// Result of `floatgate otp read`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OtpBytes {
+    /// Name of the chip.
+    pub chip: String,
+    /// `user` or `factory`.
+    pub area: String,
+    /// Offset in the area, bytes.
+    pub offset: u64,
+    /// The bytes, as hexadecimal digits.
+    pub data: String,
+}
+
+/// Data has no conclusion.
+impl Concluded for OtpBytes {}
+
+impl Reported for OtpBytes {
+    fn report(&self) -> Report {
+        let lines = (self.offset..).step_by(LINE_BYTES).zip(self.data.as_bytes().chunks(2 * LINE_BYTES));
+        let line = |(at, digits): (u64, &[u8])| {
+            let bytes: Vec<_> = digits.chunks(2).map(String::from_utf8_lossy).collect();
+            format!("{at:06x}  {}", bytes.join(" "))
+        };
+        Report { sections: vec![Section::Text(lines.map(line).collect())], ..Report::default() }
+    }
+}
+
+/// Number of bytes in a line of text.
+const LINE_BYTES: usize = 16;
+
+/// Step that the chip has accepted: result of `floatgate otp write`, `erase` and `lock`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OtpStep {
+    /// Name of the chip.
+    pub chip: String,
+    /// The step, as in the state file.
+    pub step: String,
+}
+
+/// A single line has no conclusion.
+impl Concluded for OtpStep {}
+
+impl Reported for OtpStep {
+    fn report(&self) -> Report {
+        Report { title: format!("{}: {}", self.chip, self.step), ..Report::default() }
+    }
 }
 
 /// Chip of a setup, with the state of its OTP areas.
@@ -200,7 +293,7 @@ impl Device {
         let data = self.read(area, region.start, Some(region.len))?;
         let written_bytes = data.iter().filter(|byte| **byte != 0xFF).count() as u64;
         Ok(Region {
-            area: name,
+            area: name.into(),
             offset: region.start,
             bytes: region.len,
             locked: region.locked,

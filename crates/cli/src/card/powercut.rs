@@ -1,7 +1,6 @@
 //! `floatgate powercut`.
 
-use super::time;
-use crate::common::{Failure, Outcome, grouped, grouped_count, size};
+use crate::common::{Failure, Outcome, grouped};
 use crate::output::ReportFormat;
 use crate::terminal;
 use floatgate_config::{Library, Override};
@@ -118,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     // The report has one row in CSV.
     let origin = ResultKind::CardPowercut.of(&args.card).with(&args.set).seeded(args.seed);
-    args.format.print(&origin, &report, "", || text(args, &report))?;
+    args.format.print_report(&origin, &report, "")?;
     Ok(ExitCode::from(u8::from(!report.failures.is_empty())))
 }
 
@@ -149,34 +148,4 @@ fn progress_bar(args: &Args) -> ProgressBar {
     };
     let style = ProgressStyle::with_template(template);
     terminal::unless_quiet(bar).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-fn text(args: &Args, report: &CutReport) -> String {
-    let mut text = format!(
-        "{} of {}: {} in {}, {} more during recoveries\n{}, {} flushes\n",
-        report.card,
-        size(report.capacity_bytes),
-        grouped_count(report.cuts, "cut"),
-        grouped_count(report.runs, "run"),
-        grouped(report.recovery_cuts),
-        grouped_count(report.requests, "request"),
-        grouped(report.flushes)
-    );
-    if args.faults || report.worn_out > 0 {
-        let failed = grouped_count(report.failed_blocks, "block");
-        let worn = grouped_count(report.worn_out, "run");
-        text += &format!("{failed} failed; {worn} ended with a card that was worn out\n");
-    }
-    text += &format!(
-        "the map was ready within {}; the bound is {}\n",
-        time(report.ready_us_max),
-        time(report.ready_us_bound)
-    );
-    if report.failures.is_empty() {
-        return text;
-    }
-    for failure in &report.failures {
-        text += &format!("run {}: {}\n", failure.id, failure.problem);
-    }
-    text + "--replay ID repeats a run\n"
 }

@@ -1,9 +1,7 @@
 //! `floatgate run --trace`.
 
-use super::account::account_text;
 use super::recorded::Recording;
-use super::time;
-use crate::common::{self, Failure, Outcome, grouped_count};
+use crate::common::{self, Failure, Outcome};
 use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;
 use crate::outputs::OutputFile;
@@ -11,11 +9,11 @@ use floatgate_config::{Library, Override};
 use floatgate_lab::card::replay::{Replay, ThinkTime, prepare, replay};
 use floatgate_lab::card::serve::NewCard;
 use floatgate_lab::card::shipped::{CardRequests, ShippedTrace, find};
-use floatgate_lab::card::state::CardState;
 use floatgate_lab::card::trace::{Reader, Request, TraceError};
 use floatgate_lab::card::{CardOptions, LoadedCard, load};
 use floatgate_lab::progress::Progress;
 use floatgate_lab::report::ResultKind;
+use floatgate_lab::study::options::State;
 use floatgate_lab::{Error, plot};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -86,26 +84,6 @@ enum ThinkTimeArg {
     None,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-pub(crate) enum State {
-    /// Nothing on the card was ever written
-    Empty,
-    /// Half of the card was written
-    Used,
-    /// The whole card was written
-    Full,
-}
-
-impl State {
-    pub(crate) const fn of_card(self) -> CardState {
-        match self {
-            Self::Empty => CardState::Empty,
-            Self::Used => CardState::Used,
-            Self::Full => CardState::Full,
-        }
-    }
-}
-
 pub(crate) fn run(args: &Args) -> Outcome {
     common::check_plot(args.plot.as_deref())?;
     let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
@@ -118,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         common::write_picture(path, &picture(args, &card, &report)?)?;
     }
     let origin = ResultKind::CardReplay.of(&args.card).with(&args.set).seeded(args.seed);
-    args.format.finish(&origin, &report, "", || text(&report))
+    args.format.finish_report(&origin, &report, "")
 }
 
 fn played(
@@ -129,7 +107,7 @@ fn played(
 ) -> Result<Replay, Failure> {
     let Played { before, trace: requests } = opened(args, trace, card)?;
     let mut new = NewCard::new(card, CardOptions { seed: args.seed, stores: false })?;
-    let state = args.state.of_card();
+    let state = args.state.into();
     with_progress(SHARE, |progress| {
         progress(Progress::Steps(new.steps(state)));
         new.reach(state, args.seed, &|steps| progress(Progress::Done(steps)))
@@ -199,21 +177,5 @@ fn picture(args: &Args, card: &LoadedCard, report: &Replay) -> Result<String, Fa
         0 => vec![(String::new(), &report.addresses)],
         _ => names.zip(requests).collect(),
     };
-    Ok(plot::addresses(&panels, card.spec.au_bytes, (&title, &summary(report))))
-}
-
-fn summary(report: &Replay) -> String {
-    let places = report.places;
-    format!(
-        "{:.0} KiB/s, {:.0} requests/s; {} written, {} open for 99 % of the writes",
-        report.kib_s,
-        report.iops,
-        grouped_count(places.written_aus, "allocation unit"),
-        places.open_aus_p99
-    )
-}
-
-fn text(report: &Replay) -> String {
-    let trace = time(report.trace_time_us);
-    format!("{}{}\nthe trace itself took {trace}\n", account_text(&report.account), summary(report))
+    Ok(plot::addresses(&panels, card.spec.au_bytes, (&title, &report.summary())))
 }

@@ -1,6 +1,5 @@
 //! `floatgate run`.
 
-use super::compare::discard;
 use super::guest;
 use super::recorded::Recording;
 use super::time;
@@ -91,7 +90,7 @@ pub(crate) struct Args {
 
     /// Discards: `default` (those that mkfs and the kernel send by default), `yes` (mount option `discard`), or `no` (none, not
     /// even by mkfs)
-    #[arg(long, value_name = "default|yes|no", default_value = "default", value_parser = discard)]
+    #[arg(long, value_name = "default|yes|no", default_value = "default")]
     discard: Discarding,
 
     /// Protection periods of NILFS2's cleaner, seconds; off for NILFS2 without the cleaner. Each value gives a run. With the cleaner, the card is served in real time

@@ -1,9 +1,7 @@
 //! `floatgate serve`.
 
-use super::account::account_text;
 use super::recorded::Recording;
-use super::time;
-use crate::common::{Failure, Outcome, grouped_count};
+use crate::common::{Failure, Outcome};
 use crate::output::{ReportFormat, bug};
 use crate::outputs::OutputFile;
 use crate::terminal::{self, print_note};
@@ -11,11 +9,10 @@ use floatgate_config::{Library, Override};
 use floatgate_host::mount::FolderError;
 use floatgate_host::serve::{Clock, DelayStats, MountedDevice, VhostDevice, clock};
 use floatgate_host::signals::Endings;
-use floatgate_lab::card::serve::{CardAccount, CardAtWork, NewCard};
+use floatgate_lab::card::serve::{CardAtWork, NewCard, ServedCard};
 use floatgate_lab::card::{CardOptions, load};
-use floatgate_lab::report::{Concluded, ResultKind};
+use floatgate_lab::report::ResultKind;
 use floatgate_mtd::advice::Help;
-use serde::Serialize;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -100,33 +97,6 @@ fn scale(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Statistics of the card, and the delays of its answers.
-#[derive(Serialize)]
-struct Report {
-    #[serde(flatten)]
-    account: CardAccount,
-    time_scale: f64,
-    late_requests: u64,
-    late_mean_us: f64,
-    late_max_us: f64,
-}
-
-impl Concluded for Report {
-    /// Text about failed requests, and about requests that this machine answered too late.
-    fn conclusion(&self) -> String {
-        let failed = match self.account.failed {
-            0 => "No request failed".to_owned(),
-            failed => format!("{} failed", grouped_count(failed, "request")),
-        };
-        let late = match self.late_requests {
-            _ if self.time_scale == 0.0 => String::new(),
-            0 => ", and all were answered in time".to_owned(),
-            late => format!(", and {} came late: this machine was too slow", grouped_count(late, "answer")),
-        };
-        format!("{failed}{late}.")
-    }
-}
-
 pub(crate) fn run(args: &Args) -> Outcome {
     let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
     let mut new = NewCard::new(&card, CardOptions { seed: args.seed, stores: true })?;
@@ -145,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let (at_work, delays) = args.serve(&card.name(), at_work, clock, endings)?;
     let recorded = recording.map_or(Ok(()), Recording::finish);
     let DelayStats { requests, late_requests, late_sum, late_max } = delays;
-    let report = Report {
+    let report = ServedCard {
         account: at_work.account(&card),
         time_scale: args.time_scale,
         late_requests,
@@ -154,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     // The statistics are also printed if there is no space for the trace.
     let origin = ResultKind::CardServe.of(&args.card).with(&args.set).seeded(args.seed);
-    let outcome = args.report.finish(&origin, &report, "", || text(&report));
+    let outcome = args.report.finish_report(&origin, &report, "");
     recorded.and(outcome)
 }
 
@@ -195,16 +165,4 @@ impl Args {
     fn failed(&self, error: &FolderError) -> Failure {
         Failure::new(format!("{}: {error}", self.card.display()), error.help())
     }
-}
-
-fn text(report: &Report) -> String {
-    if report.time_scale == 0.0 {
-        return account_text(&report.account);
-    }
-    let [mean, most] = [report.late_mean_us, report.late_max_us].map(time);
-    let computed = grouped_count(report.late_requests, "request");
-    let late = format!(
-        "answers left {mean} late on average, {most} at most; this machine was too slow for {computed}\n"
-    );
-    account_text(&report.account) + &late
 }

@@ -14,19 +14,22 @@ pub mod flash;
 pub mod mkfs;
 mod stand_in;
 
+use crate::envelope::Reported;
+use crate::show::report::{self, Report, Section};
 use floatgate_mtd::advice;
 use floatgate_mtd::size::text as size;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// A sentence in which commands and options have types.
 type Words = advice::Advice;
 
 /// Advice on one topic. Commands and options in its text are typed until an interface formats them with
 /// [`Advice::rendered`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point<W = Words> {
     /// Topic of the advice, such as `partition start` or `filesystem`.
-    pub topic: &'static str,
+    pub topic: Cow<'static, str>,
     /// The advice, in one sentence.
     pub advice: String,
     /// Shell commands and kernel parameters that follow the advice.
@@ -39,7 +42,7 @@ pub struct Point<W = Words> {
 
 impl Point {
     fn new(topic: &'static str, advice: impl Into<String>) -> Self {
-        Self { topic, advice: advice.into(), ..Self::default() }
+        Self { topic: topic.into(), advice: advice.into(), ..Self::default() }
     }
 
     #[must_use]
@@ -68,7 +71,7 @@ impl Point {
 }
 
 /// All advice on a target.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Advice<W = Words> {
     /// Name of the card, device or setup; in JSON it is in the envelope.
     #[serde(skip)]
@@ -82,6 +85,29 @@ pub struct Advice<W = Words> {
     pub capacity_bytes: u64,
     /// Advice by topic.
     pub points: Vec<Point<W>>,
+}
+
+impl Reported for Advice<String> {
+    fn report(&self) -> Report {
+        // A result that was read does not know its target.
+        let (title, line) = match self.target.as_str() {
+            "" => (self.title.clone(), size(self.capacity_bytes)),
+            target => (format!("{target}: {}", size(self.capacity_bytes)), self.title.clone()),
+        };
+        let point = |point: &Point<String>| report::Point {
+            topic: point.topic.to_string(),
+            advice: point.advice.clone(),
+            commands: point.commands.clone(),
+            reasons: point.rests_on.clone(),
+            conditions: point.would_change.clone(),
+        };
+        Report {
+            title,
+            head: vec![line],
+            sections: vec![Section::Points(self.points.iter().map(point).collect())],
+            ..Report::default()
+        }
+    }
 }
 
 impl Advice {

@@ -3,10 +3,10 @@
 use super::latencies::Latencies;
 use super::trace::{Request, RequestKind};
 use floatgate_mtd::{Nanos, SECTOR_BYTES};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Counts of requests of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KindTotals {
     /// Number of requests.
     pub requests: u64,
@@ -15,7 +15,7 @@ pub struct KindTotals {
 }
 
 /// Counts of all requests.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Counts of reads.
     pub read: KindTotals,

@@ -13,7 +13,7 @@ use crate::Error;
 use crate::advise::card::DeviceFacts;
 use crate::progress::{Listener, Progress};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A card with its name in the catalogue.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct NamedCard {
 }
 
 /// One card, filesystem and workload.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cell {
     /// Name of the card.
     pub card: String,
@@ -63,7 +63,7 @@ pub struct Cell {
 }
 
 /// A filesystem on a card, over all workloads.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Score {
     /// Name of the filesystem.
     pub filesystem: String,
@@ -72,7 +72,7 @@ pub struct Score {
 }
 
 /// Advice for a card.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CardAdvice {
     /// Name of the card.
     pub card: String,
@@ -106,7 +106,7 @@ impl CardAdvice {
 }
 
 /// All cells, and advice for each card.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Matrix {
     /// By card, filesystem and workload.
     pub cells: Vec<Cell>,
@@ -114,6 +114,9 @@ pub struct Matrix {
     pub cards: Vec<CardAdvice>,
     /// Sentences about what the traces are not: other conditions may have another order.
     pub remarks: Vec<String>,
+    /// State of the cards at the beginning; unknown for a result that was read.
+    #[serde(skip)]
+    pub state: Option<CardState>,
 }
 
 /// Steps of a replay for a bar: it takes about as long as as many requests that fill a card.
@@ -165,7 +168,7 @@ pub fn compare(
         advise(&card.name, unfit.as_deref(), &cells)
     };
     let cards = cards.iter().map(of_card).collect();
-    Ok(Matrix { cells, cards, remarks })
+    Ok(Matrix { cells, cards, remarks, state: Some(state) })
 }
 
 fn remarks(traces: &[ShippedTrace]) -> Vec<String> {

@@ -5,14 +5,19 @@
 
 use super::LoadedCard;
 use crate::Error;
+use crate::envelope::Reported;
+use crate::show::number::{grouped_count, micros};
+use crate::show::report::{Report, Section, Table};
 use floatgate_card::reference::{Ended, ReferenceModel};
 use floatgate_card::{CardSpec, LossSpec};
 use floatgate_mtd::Nanos;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
 use floatgate_mtd::random::hash;
+use floatgate_mtd::size::text as size;
+use floatgate_mtd::words::grouped;
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -73,7 +78,7 @@ impl FromStr for CutId {
 }
 
 /// A run in which something did not hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutFailure {
     /// Name by which the run can be repeated.
     pub id: String,
@@ -82,7 +87,7 @@ pub struct CutFailure {
 }
 
 /// Result of all runs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CutReport {
     /// Maker and name of the card.
     pub card: String,
@@ -111,6 +116,44 @@ pub struct CutReport {
     /// Sentence on what of the model a card without failures owes to assumptions.
     #[serde(skip)]
     pub assumptions: String,
+}
+
+impl Reported for CutReport {
+    fn report(&self) -> Report {
+        let count = grouped_count;
+        let blocks = (self.failed_blocks > 0 || self.worn_out > 0).then(|| {
+            let (failed, worn) = (count(self.failed_blocks, "block"), count(self.worn_out, "run"));
+            format!("{failed} failed; {worn} ended with a card that was worn out")
+        });
+        let ready = format!(
+            "the map was ready within {}; the bound is {}",
+            micros(self.ready_us_max),
+            micros(self.ready_us_bound)
+        );
+        let failures = self
+            .failures
+            .iter()
+            .map(|failure| vec![failure.id.as_str().into(), failure.problem.as_str().into()]);
+        let failures = Table::new(&["run", "problem"], &[], failures)
+            .noted(["the id of a run repeats it alone".to_owned()]);
+        Report {
+            title: format!(
+                "{} of {}: {} in {}, {} more during recoveries",
+                self.card,
+                size(self.capacity_bytes),
+                count(self.cuts, "cut"),
+                count(self.runs, "run"),
+                grouped(self.recovery_cuts)
+            ),
+            head: [format!("{}, {} flushes", count(self.requests, "request"), grouped(self.flushes))]
+                .into_iter()
+                .chain(blocks)
+                .chain([ready])
+                .collect(),
+            sections: if self.failures.is_empty() { Vec::new() } else { vec![Section::Table(failures)] },
+            ..Report::default()
+        }
+    }
 }
 
 impl CutReport {

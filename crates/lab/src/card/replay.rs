@@ -5,9 +5,12 @@ use super::serve::{CardAccount, CardAtWork, Observer};
 use super::speed::REQUEST_BYTES_MAX;
 use super::trace::{Request, RequestKind, TraceError};
 use crate::Error;
+use crate::envelope::Reported;
+use crate::show::number::{grouped_count, micros as time};
 use crate::show::plot::Addresses;
+use crate::show::report::Report;
 use floatgate_mtd::{BlockDevice, Instant, SECTOR_BYTES};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Time between the completion of a request and the issue of the next.
@@ -20,7 +23,7 @@ pub enum ThinkTime {
 }
 
 /// Result of a replay.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Replay {
     /// Account of the card.
     #[serde(flatten)]
@@ -42,9 +45,29 @@ pub struct Replay {
     pub addresses: Addresses,
 }
 
+impl Replay {
+    /// Line with the speed and the places of the writes.
+    pub fn summary(&self) -> String {
+        format!(
+            "{:.0} KiB/s, {:.0} requests/s; {} written, {} open for 99 % of the writes",
+            self.kib_s,
+            self.iops,
+            grouped_count(self.places.written_aus, "allocation unit"),
+            self.places.open_aus_p99
+        )
+    }
+}
+
+impl Reported for Replay {
+    fn report(&self) -> Report {
+        let trace = format!("the trace itself took {}", time(self.trace_time_us));
+        self.account.report([self.summary(), trace])
+    }
+}
+
 /// Times of syncs: from the first write behind a flush to the end of the next flush. It is what a program waits for that calls fsync; the
 /// fsync of a filesystem with a journal may be two of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SyncTimes {
     /// Number of syncs.
     pub syncs: u64,
@@ -86,7 +109,7 @@ impl Syncs {
 }
 
 /// Allocation units to which a trace writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WritePlaces {
     /// Distinct allocation units that are written.
     pub written_aus: u64,

@@ -7,10 +7,14 @@ use super::latencies::Latencies;
 use super::state::{CardState, History, StandIn};
 use super::trace::{Request, RequestKind};
 use crate::Error;
+use crate::envelope::{Concluded, Reported};
+use crate::show::number::{grouped_count, micros as time};
+use crate::show::report::{Cell, Report, Section, Table};
 use floatgate_card::{Card, CardHealth, CardOptions, CardStats, Fake};
 use floatgate_mtd::random::Random;
+use floatgate_mtd::words::grouped;
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Breakdown, Instant, Nanos, SECTOR_BYTES};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -174,7 +178,7 @@ pub struct CardAtWork {
 }
 
 /// Account of what a host did with a card.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CardAccount {
     /// Maker and name of the card.
     pub card: String,
@@ -209,6 +213,106 @@ pub struct CardAccount {
     pub block_reads_max: u32,
     /// Time that the card was asleep (`card.power.sleep_after_us`), us.
     pub asleep_us: f64,
+}
+
+impl CardAccount {
+    /// Report of the account, with further lines at its end.
+    pub(super) fn report(&self, more: impl IntoIterator<Item = String>) -> Report {
+        let kinds =
+            [("read", self.read), ("write", self.write), ("discard", self.discard), ("flush", self.flush)];
+        let row = |(name, KindTotals { requests, bytes }): (&str, KindTotals)| {
+            let kib = bytes.div_ceil(1024);
+            let counts = [requests, kib].map(|count| Cell::shown(count as f64, grouped(count)));
+            std::iter::once(name.into()).chain(counts).collect()
+        };
+        let table = Table::new(&["request"], &["count", "KiB"], kinds.into_iter().map(row));
+        let failed = (self.failed > 0).then(|| format!("failed requests: {}", self.failed));
+        Report {
+            title: format!("{}: {} MB", self.card, grouped(self.capacity_bytes / 1_000_000)),
+            sections: vec![
+                Section::Table(table),
+                Section::Text(failed.into_iter().chain([self.times(), self.wear()]).chain(more).collect()),
+            ],
+            ..Report::default()
+        }
+    }
+
+    /// Line with the times of all requests.
+    fn times(&self) -> String {
+        let latency = &self.latency;
+        let [median, p99, p999, longest] =
+            [latency.p50_us, latency.p99_us, self.p999_us, latency.max_us].map(time);
+        format!(
+            "time {}; latency: median {median}, 99 % {p99}, 99.9 % {p999}, longest {longest}",
+            time(self.time_us)
+        )
+    }
+
+    /// Line with the work of the flash.
+    fn wear(&self) -> String {
+        // A trace that only reads has no write amplification.
+        let amplification = match self.write.bytes {
+            0 => String::new(),
+            _ => format!("write amplification {:.2}, ", self.write_amplification),
+        };
+        let refreshes = match self.refreshes {
+            0 => String::new(),
+            moved => format!(", {} moved after many reads", grouped_count(moved, "block")),
+        };
+        let asleep =
+            if self.asleep_us > 0.0 { format!("; asleep {}", time(self.asleep_us)) } else { String::new() };
+        format!(
+            "{amplification}{} erased{refreshes}; {} read, {} of one block since its erase at most{asleep}",
+            grouped_count(self.erases, "block"),
+            grouped_count(self.page_reads, "page"),
+            grouped(self.block_reads_max.into()),
+        )
+    }
+}
+
+/// Account of a card that was served in real time, and the delays of its answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ServedCard {
+    /// Account of the card.
+    #[serde(flatten)]
+    pub account: CardAccount,
+    /// Ratio of real time to virtual time; 0 for a card that answers at once.
+    pub time_scale: f64,
+    /// Number of answers that this machine computed too late.
+    pub late_requests: u64,
+    /// Mean delay of the answers, us.
+    pub late_mean_us: f64,
+    /// Longest delay, us.
+    pub late_max_us: f64,
+}
+
+impl Concluded for ServedCard {
+    /// States the failed requests, and the requests that this machine answered too late.
+    fn conclusion(&self) -> String {
+        let failed = match self.account.failed {
+            0 => "No request failed".to_owned(),
+            failed => format!("{} failed", grouped_count(failed, "request")),
+        };
+        let late = match self.late_requests {
+            _ if self.time_scale == 0.0 => String::new(),
+            0 => ", and all were answered in time".to_owned(),
+            late => format!(", and {} came late: this machine was too slow", grouped_count(late, "answer")),
+        };
+        format!("{failed}{late}.")
+    }
+}
+
+impl Reported for ServedCard {
+    fn report(&self) -> Report {
+        let late = (self.time_scale != 0.0).then(|| {
+            let [mean, most] = [self.late_mean_us, self.late_max_us].map(time);
+            let computed = grouped_count(self.late_requests, "request");
+            format!(
+                "answers left {mean} late on average, {most} at most; this machine was too slow for {computed}"
+            )
+        });
+        self.account.report(late)
+    }
 }
 
 impl CardAtWork {

@@ -3,7 +3,7 @@
 use super::sentence;
 use crate::card::info::CardInfo;
 use crate::envelope::Concluded;
-use crate::papers::Refit;
+use crate::show::number::grouped_count;
 use floatgate_image::build::Built;
 use floatgate_image::check::{CheckReport, Finding, Outcome, Structure};
 use floatgate_image::diff::DiffReport;
@@ -17,17 +17,11 @@ use floatgate_image::patch::Patch;
 use floatgate_image::repair::RepairReport;
 use floatgate_image::words::count;
 use floatgate_mtd::size::text as size;
-use floatgate_mtd::words::{grouped, noun};
+use floatgate_mtd::words::grouped;
 
 /// Listings have no conclusion.
 impl Concluded for Environment {}
 impl Concluded for CardInfo {}
-impl Concluded for Refit {}
-
-/// Count with grouped digits and its noun, such as "34 133 steps".
-pub(super) fn grouped_count(n: u64, what: &str) -> String {
-    format!("{} {}", grouped(n), noun(n, what))
-}
 
 impl Concluded for ImageInfo {
     /// States the contents of the file, and the first damage.

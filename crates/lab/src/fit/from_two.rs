@@ -19,7 +19,7 @@ use floatgate_config::{Kind, Library, Override};
 use floatgate_sim::error::Error;
 use floatgate_sim::rig::{self, RigOptions};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Minimum number of rows of a board: two are given, and at least one is predicted.
@@ -46,7 +46,7 @@ const OTHERS_MIN: usize = 4;
 const ROUNDS: usize = 3;
 
 /// Result of fitting each board to two of its rows.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FromTwo {
     /// Predicted rows for all pairs of given rows.
     pub rows: Vec<FromTwoRow>,
@@ -57,7 +57,7 @@ pub struct FromTwo {
 }
 
 /// Estimated deviation of boards, with the deviation that `floatgate fit` uses.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EstimatedDeviation {
     /// Kind of operation.
     pub operation: Operation,
@@ -72,7 +72,7 @@ pub struct EstimatedDeviation {
 }
 
 /// A row that is predicted from two other rows of its board.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FromTwoRow {
     /// Name of the document.
     pub paper: String,
@@ -102,7 +102,7 @@ pub struct FromTwoRow {
 }
 
 /// Errors of one kind of operation.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ByKind {
     /// Name of the board; null for all strict boards, each of which counts once.
     pub board: Option<String>,

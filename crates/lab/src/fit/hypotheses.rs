@@ -11,7 +11,7 @@ use floatgate_device::spec::ChipKind;
 use floatgate_device::spi::SpiProfile;
 use floatgate_sim::rig;
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Worst residual of a board below which no explanation is needed, as a ratio.
 const ENOUGH: f64 = 0.02;
@@ -23,7 +23,7 @@ const HALF: f64 = 0.5;
 const PLAUSIBLE: f64 = 3.0;
 
 /// A change of the board that at least halves the worst residual.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hypothesis {
     /// Description of the assumed fault.
     pub what: String,

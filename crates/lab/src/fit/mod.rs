@@ -10,6 +10,7 @@
 //! - `undecided`: times of the chip that the figures cannot separate from costs, and the next measurement to take.
 //! - `from_two`: each published board fitted to two of its rows, and its other rows predicted.
 //! - `hypotheses`: possible faults of the board.
+//! - `shown`: the report of a fit.
 //! - `written`: values that the user states and no fit changes, and the resulting setup file.
 
 mod from_two;
@@ -22,6 +23,7 @@ mod parameters;
 mod posterior;
 mod residuals;
 mod results;
+mod shown;
 mod undecided;
 mod written;
 
@@ -32,6 +34,7 @@ pub use residuals::{Deviation, Given};
 pub use results::{
     Block, FIGURES_MAX, Figure, Measure, Measurement, RESULTS_MAX_BYTES, Results, Unknown, parse,
 };
+pub use shown::UNUSABLE;
 pub use undecided::{NextFigure, Undecided};
 pub use written::to_toml;
 
@@ -47,7 +50,7 @@ use model::{Contradiction, Model};
 use posterior::{Posterior, Reaction};
 use rayon::prelude::*;
 use residuals::Residuals;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Residual above which a figure counts as unexplained by any cost, as a ratio.
 const UNEXPLAINED: f64 = 0.03;
@@ -59,7 +62,7 @@ const ABSURD: f64 = 2.0;
 const NAMED: usize = 5;
 
 /// A figure of the board with its result in the fit.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FittedRow {
     /// Line of the input, from 1.
     pub line: usize,
@@ -84,7 +87,7 @@ pub struct FittedRow {
 }
 
 /// A fitted cost or time.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FittedParameter {
     /// Dotted path of the number.
     pub path: String,
@@ -103,7 +106,7 @@ pub struct FittedParameter {
 }
 
 /// Speed of a test with the fitted setup, and the 80 % interval of the board's speed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Prediction {
     /// Name of the test.
     pub name: String,
@@ -121,7 +124,7 @@ pub struct Prediction {
 }
 
 /// Result of a fit.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FitReport {
     /// Title of the setup.
     pub title: String,
@@ -156,6 +159,9 @@ pub struct FitReport {
     /// False if the costs explain nothing: a figure is wrong by more than a factor of two, each cost is at an end of
     /// its range, or figures contradict each other.
     pub usable: bool,
+    /// Name of the input, for references to its lines; empty in a result that was read.
+    #[serde(skip)]
+    pub source: String,
 }
 
 /// Number of steps of the progress bar for each end of an interval.
@@ -274,6 +280,7 @@ pub fn fit(
         predictions: predicted,
         undecided,
         remarks,
+        source: String::new(),
         usable: !contradictions.iter().any(Contradiction::is_fatal)
             && is_usable(&model, &best, &start, worst),
     })

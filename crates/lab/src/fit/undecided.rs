@@ -11,7 +11,7 @@ use crate::speed::Test;
 use crate::uncertainty::OF_80_PERCENT;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Advice, set};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Share of its prior spread that an undecided time of the chip keeps at least.
 const OPEN: f64 = 0.5;
@@ -29,7 +29,7 @@ const NAMED: usize = 3;
 const WORTH: f64 = 0.7;
 
 /// A time of the chip that the figures cannot separate from costs of the host.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Undecided {
     /// Dotted path of the time.
     pub path: String,
@@ -46,7 +46,7 @@ pub struct Undecided {
 }
 
 /// A measurement to take next.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NextFigure {
     /// Name of the test.
     pub name: String,

@@ -29,13 +29,30 @@ pub use refit::{Refit, RefittedParameter, RefittedRow, refit};
 pub use report::{ByOperation, Operation, Report, ReportPrediction, ReportRow, Summary};
 
 use file::{beyond, rows};
-use floatgate_config::{Library, did_you_mean};
+use floatgate_config::{Library, Source, did_you_mean};
 use floatgate_sim::error::Error;
 use job::{Job, Outcome, job, prediction_job, run, setup_text};
 use rayon::prelude::*;
 use report::summarise;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Documents that a name selects: a paper, a table, or a file of the user; without a name, all built-in documents.
+///
+/// # Errors
+/// The name is unknown; the file cannot be read, or is wrong.
+pub fn named(name: Option<&Path>) -> Result<Vec<Paper>, Error> {
+    let name = name.unwrap_or(Path::new(""));
+    match name.to_str() {
+        Some(name) if !name.ends_with(".toml") => select(built_in()?, name),
+        _ => {
+            let paper = read(&Source::read(name)?)?;
+            check(&paper)?;
+            Ok(vec![paper])
+        }
+    }
+}
 
 /// Keeps only the tables that `filter` names: a paper (`P0`), a table (`octal`) or both (`P0/octal`). An empty filter
 /// keeps all.

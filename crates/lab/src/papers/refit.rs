@@ -8,11 +8,11 @@ use super::job::{Job, job, run};
 use crate::fit::least_squares::{Bounds, Effort, minimise};
 use floatgate_config::Library;
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Repeated fits of papers, which start from the values in the files.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Refit {
     /// Parameters, with their values before and after the fit.
     pub parameters: Vec<RefittedParameter>,
@@ -21,7 +21,7 @@ pub struct Refit {
 }
 
 /// A parameter of a [`Refit`].
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RefittedParameter {
     /// Name of the published document.
     pub paper: String,
@@ -38,7 +38,7 @@ pub struct RefittedParameter {
 }
 
 /// A row of a [`Refit`].
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RefittedRow {
     /// Name of the published document.
     pub paper: String,

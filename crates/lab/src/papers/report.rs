@@ -2,11 +2,12 @@
 
 use super::file::RowKind;
 pub use crate::operation::Operation;
-use floatgate_mtd::Breakdown;
-use serde::Serialize;
+use floatgate_mtd::{Breakdown, Nanos, Phase};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use std::collections::BTreeMap;
 
 /// Statistics of the predicted rows of one [`Operation`].
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ByOperation {
     /// Operation that the rows measure.
     pub operation: Operation,
@@ -37,7 +38,7 @@ impl ByOperation {
 }
 
 /// A row of the report. Its JSON is stable.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReportRow {
     /// Short name of the document.
     pub paper: String,
@@ -130,7 +131,7 @@ impl ReportRow {
 const PINNED: f64 = 0.001;
 
 /// A prediction with its breakdown.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReportPrediction {
     /// Short name of the document.
     pub paper: String,
@@ -145,15 +146,32 @@ pub struct ReportPrediction {
     /// Exact simulated figure.
     pub simulated: f64,
     /// Time by phase, ns.
-    #[serde(serialize_with = "crate::speed::breakdown_ns")]
+    #[serde(serialize_with = "crate::speed::breakdown_ns", deserialize_with = "read_breakdown")]
     pub breakdown_ns: Breakdown,
     /// Obstacle to the measurement on real hardware, if any.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
+/// Longest time of a phase that is read, ns: ten years. The sum of all phases cannot overflow.
+const PHASE_NS_MAX: u64 = 10 * 366 * 86_400 * 1_000_000_000;
+
+/// Reads times in ns by phase name.
+fn read_breakdown<'de, D: Deserializer<'de>>(from: D) -> Result<Breakdown, D::Error> {
+    let times: BTreeMap<String, u64> = Deserialize::deserialize(from)?;
+    let mut breakdown = Breakdown::default();
+    for phase in Phase::ALL {
+        let ns = times.get(phase.name()).copied().unwrap_or(0);
+        if ns > PHASE_NS_MAX {
+            return Err(de::Error::custom(format!("{phase} takes more than ten years")));
+        }
+        breakdown.add(phase, Nanos::from_ns(ns));
+    }
+    Ok(breakdown)
+}
+
 /// Complete comparison.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// All rows.
     pub rows: Vec<ReportRow>,
@@ -165,7 +183,7 @@ pub struct Report {
 
 /// Statistics of all rows. Ranges are counted separately from figures. Exceptions are figures, but their residuals do
 /// not count.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// Number of published figures compared.
     pub figures: usize,

@@ -16,7 +16,7 @@ mod schema;
 mod setup;
 mod stored;
 
-pub use crate::envelope::{Concluded, Envelope, Origin, ResultKind, Rows};
+pub use crate::envelope::{Concluded, Envelope, Origin, Reported, ResultKind, Rows};
 use crate::show::page::{self, model::Section};
 use crate::study::Registered;
 use floatgate_config::{Library, Override, Setup};

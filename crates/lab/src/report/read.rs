@@ -1,10 +1,18 @@
 //! Sections from the JSON of floatgate's commands (docs/json.md).
 
 use super::stored::{StoredKind, kind_of};
-use crate::envelope::ResultKind;
+use crate::advise::Advice;
+use crate::capture_check::CheckedCapture;
+use crate::card::powercut::CutReport;
+use crate::card::replay::Replay;
+use crate::card::serve::ServedCard;
+use crate::envelope::{Reported, ResultKind};
+use crate::fit::FitReport;
+use crate::otp::{OtpBytes, OtpInfo, OtpStep};
 use crate::show::page::model::{
-    Bar, Cell, Compared, Heat, Section, Stretch, Table, Waterfall, heading, number, plain, rows_of, time,
+    Bar, Cell, Compared, Section, Stretch, Table, Waterfall, heading, number, plain, rows_of, time,
 };
+use crate::show::report::Report;
 use crate::study::Registered;
 use floatgate_mtd::Phase;
 use floatgate_mtd::size::text as size;
@@ -23,36 +31,23 @@ pub(super) const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, 
         Kind::Fs => &[("rows", "Filesystems and bare flash"), ("refused", "Tests that cannot be")],
         Kind::FsPartition => &[("rows", "Filesystems by the size of the partition")],
         Kind::Speed => &[("tests", "Tests"), ("advice", "Bottlenecks and what would be faster")],
-        Kind::Papers => &[("rows", "Published and simulated figures"), ("predictions", "Predictions")],
         Kind::Powercut => {
             &[("kinds", "Kinds of cuts"), ("by_step", "Cuts by step"), ("failures", "Failures")]
         }
-        Kind::CardPowercut | Kind::PowercutProgram => &[("failures", "Failures")],
+        Kind::PowercutProgram => &[("failures", "Failures")],
         Kind::Conformance => &[("rows", "Checks of the parts")],
         Kind::ConformanceChecks => &[("rows", "Checks")],
-        Kind::Fit => &[
-            ("parameters", "Costs, as stated and as fitted"),
-            ("rows", "Measured figures"),
-            ("hypotheses", "What may be wrong on the board"),
-            ("unknown", "Lines that were not understood"),
-        ],
         Kind::EccAdvise => &[("codes", "Codes")],
         Kind::EccLayouts => &[("layouts", "Layouts of pages")],
         Kind::Probe => &[("answers", "Answers")],
-        Kind::Advise => &[("points", "Advice")],
         Kind::ServeModule => &[
             ("chosen", "Operations that the kernel chose"),
             ("violations", "Violations of the chip's rules"),
         ],
         Kind::ServeSerprog => &[("violations", "Violations of the chip's rules")],
         Kind::CardInfo => &[("registers", "Registers")],
-        Kind::CardCompare => &[
-            ("cards", "Advice for each card"),
-            ("cards.filesystems", "Filesystems of each card"),
-            ("cells", "Cards, filesystems and workloads"),
-        ],
         Kind::Part => &[("source", "Sources of the values")],
-        Kind::Trace | Kind::CardReplay | Kind::CardServe | Kind::Setup => &[],
+        Kind::Trace | Kind::Setup => &[],
         Kind::SpeedSweep => &[("rows", "Combinations")],
         Kind::Setups => &[("rows", "Setups")],
         Kind::SetupKeys => &[("rows", "Keys of setups")],
@@ -105,12 +100,47 @@ pub(super) fn section_of_study(
     value: &Value,
 ) -> Result<Section, Error> {
     let report = study.report(value.clone()).map_err(|error| wrong(name, &kind, &error.to_string()))?;
-    Ok(Section::of_report(name, kind, report))
+    Ok(Section { facts: inputs(value), ..Section::of_report(name, kind, report) })
+}
+
+/// Reader of the report of a result; `None` for a kind whose JSON is shown as it is.
+pub(super) fn reader(kind: ResultKind) -> Option<fn(&Value) -> serde_json::Result<Report>> {
+    fn of<R: Reported>(value: &Value) -> serde_json::Result<Report> {
+        R::deserialize(value).map(|result| result.report())
+    }
+    use ResultKind as Kind;
+    Some(match kind {
+        Kind::Advise => of::<Advice<String>>,
+        Kind::CardPowercut => of::<CutReport>,
+        Kind::CardReplay => of::<Replay>,
+        Kind::CardServe => of::<ServedCard>,
+        Kind::CheckCapture => of::<CheckedCapture>,
+        Kind::Fit => of::<FitReport>,
+        Kind::OtpInfo => of::<OtpInfo>,
+        Kind::OtpRead => of::<OtpBytes>,
+        Kind::OtpWrite => of::<OtpStep>,
+        _ => return None,
+    })
+}
+
+/// Inputs of a result, from its envelope.
+fn inputs(result: &Value) -> Vec<(String, String)> {
+    let fact = |key: &str| {
+        let shown = result.get(key).map(cell).unwrap_or_default();
+        (!shown.is_empty()).then(|| (heading(key), shown.shown()))
+    };
+    ["target", "board", "overrides", "seed", "corner", "bad_blocks"].into_iter().filter_map(fact).collect()
 }
 
 /// Section for a result of a known kind.
 pub(super) fn section_of(name: &str, kind: ResultKind, value: &Value) -> Result<Section, Error> {
     let result = value.as_object().ok_or_else(|| wrong(name, kind, "it is no object"))?;
+    if let Some(read) = reader(kind) {
+        let report = read(value).map_err(|error| wrong(name, kind, &error.to_string()))?;
+        let conclusion = result.get("conclusion").and_then(Value::as_str).map(plain).unwrap_or_default();
+        let section = Section::of_report(name, kind.to_string(), report);
+        return Ok(Section { conclusion, facts: inputs(value), ..section });
+    }
     let Some(tables) = tables(kind) else {
         let lists = lists(result);
         let lists: Vec<(&str, &str)> = lists.iter().map(|(path, caption)| (&**path, &**caption)).collect();
@@ -168,53 +198,7 @@ fn object(
         section.compared.push(compared(&section.heading, result));
     }
     section.sources = least_certain(result);
-    if kind == ResultKind::CardCompare {
-        let is_ranked = |cell: &&Map<String, Value>| cell.get("is_ranked") != Some(&Value::Bool(false));
-        let cells = result.get("cells").and_then(rows);
-        section.heat = cells.map(|cells| heat(&cells.into_iter().filter(is_ranked).collect::<Vec<_>>()));
-    }
     Ok(section)
-}
-
-/// Heat map of relative times of filesystems under workloads, one row per card.
-fn heat(cells: &[&Map<String, Value>]) -> Heat {
-    let text = |cell: &Map<String, Value>, key: &str| {
-        cell.get(key).and_then(Value::as_str).map(plain).unwrap_or_default()
-    };
-    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
-    let mut cards: Vec<String> = Vec::new();
-    for cell in cells {
-        let (workload, filesystem, card) =
-            (text(cell, "workload"), text(cell, "filesystem"), text(cell, "card"));
-        let at = groups.iter().position(|(known, _)| *known == workload).unwrap_or_else(|| {
-            groups.push((workload, Vec::new()));
-            groups.len() - 1
-        });
-        if let Some((_, columns)) = groups.get_mut(at).filter(|(_, columns)| !columns.contains(&filesystem)) {
-            columns.push(filesystem);
-        }
-        if !cards.contains(&card) {
-            cards.push(card);
-        }
-    }
-    let ratio = |card: &str, workload: &str, filesystem: &str| {
-        let is_it = |cell: &&&Map<String, Value>| {
-            text(cell, "card") == card
-                && text(cell, "workload") == workload
-                && text(cell, "filesystem") == filesystem
-        };
-        cells.iter().find(is_it)?.get("relative_time")?.as_f64()
-    };
-    let row = |card: String| {
-        let columns = groups.iter().flat_map(|(workload, all)| all.iter().map(move |one| (workload, one)));
-        let ratios = columns.map(|(workload, filesystem)| ratio(&card, workload, filesystem)).collect();
-        (card, ratios)
-    };
-    let rows = cards.into_iter().map(row).collect();
-    let caption =
-        "Time divided by the time of the fastest filesystem, on the same card under the same workload"
-            .to_owned();
-    Heat { caption, groups, rows }
 }
 
 /// Section for the columns of a sweep, as `to_dict()` returns them in Python.
@@ -271,9 +255,7 @@ fn table(
     };
     let mut table = Table::of_keyed(caption, cells);
     // Other lists contain rows of different tests, which must not be compared with each other.
-    table.equal = (kind == ResultKind::Papers).then_some(["published", "simulated"]);
-    let is_plotted = matches!(kind, ResultKind::Sweep | ResultKind::Papers) && path == "rows";
-    table.plot &= is_plotted;
+    table.plot &= kind == ResultKind::Sweep && path == "rows";
     Ok((!table.rows.is_empty()).then_some(table))
 }
 

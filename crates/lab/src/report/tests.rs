@@ -266,25 +266,32 @@ fn that_nothing_failed_is_told() {
     for text in [">failure count<", ">failures<", "failures: none"] {
         assert!(page.contains(text), "{text}");
     }
-    let page = page_of(
-        ResultKind::CardPowercut,
-        &json!({ "card": "x", "recovery_cuts": 5, "worn_out": 0, "failures": [] }),
-    );
-    assert!(page.contains("failures: none") && page.contains(">worn out<"));
-    let fit = json!({
-        "understood": 1, "unexplained": [3, 7], "unknown": [{ "line": 9, "text": "foo", "why": "no form" }], "rows": [],
-        "parameters": [{ "path": "host.call_us", "low": 0.0, "high": 5.0 }],
+}
+
+/// A result of a command that is no study has the same report on a page and on a terminal.
+#[test]
+fn results_are_read_back() {
+    let cuts = json!({
+        "card": "x", "capacity_bytes": 4096, "runs": 2, "cuts": 8, "recovery_cuts": 5, "requests": 7, "flushes": 1, "failed_blocks": 0,
+        "worn_out": 0, "ready_us_max": 5.0, "ready_us_bound": 9.0, "failures": [{ "id": "0-4", "problem": "a lost sector" }],
     });
-    let page = page_of(ResultKind::Fit, &fit);
-    for text in [">low<", "lines that no cost explains", ">3, 7<", "Lines that were not understood", ">foo<"]
-    {
-        assert!(page.contains(text), "{text}");
-    }
-    let compared = json!({ "cells": [{ "card": "x", "time_us": 5 }], "cards": [
-        { "card": "x", "filesystems": [{ "filesystem": "f2fs", "relative_time": 1.0 }], "advice": "Use f2fs." } ] });
-    let page = page_of(ResultKind::CardCompare, &compared);
-    for text in ["advice: Use f2fs.", "Filesystems of each card"] {
-        assert!(page.contains(text), "{text}");
+    let fit = json!({
+        "title": "board", "understood": 1, "unexplained": [3, 7], "unknown": [{ "line": 9, "text": "foo", "why": "no form" }], "held": [],
+        "rows": [], "worst": 0.01, "worst_left_out": null, "median_left_out": null, "hypotheses": [], "predictions": [], "undecided": [],
+        "remarks": [], "usable": true, "parameters": [{ "path": "host.call_us", "operation": "read", "before": 1.0, "value": 2.5, "low": 0.0,
+            "high": 5.0, "same_effect": [] }],
+    });
+    let region = json!({ "area": "user", "offset": 0, "bytes": 64, "locked": false, "written_bytes": 4 });
+    let otp = json!({ "chip": "N25Q128A", "regions": [region] });
+    for (kind, result, texts) in [
+        (ResultKind::CardPowercut, &cuts, ["8 cuts in 2 runs", "a lost sector", "the bound is 9.00 us"]),
+        (ResultKind::Fit, &fit, ["line 9: no form: foo", "the figure of line 7", "host.call_us"]),
+        (ResultKind::OtpInfo, &otp, ["N25Q128A", ">written<", ">user<"]),
+    ] {
+        let page = page_of(kind, result).replace("&nbsp;", " ");
+        for text in texts {
+            assert!(page.contains(text), "{kind}: {text}: {page}");
+        }
     }
 }
 
@@ -334,7 +341,7 @@ fn every_kind_of_result_is_shown() {
     let others = json!({ "some_rows": [row], "outer_rows": [nested], "passed": 3 });
     for documented in documented_kinds() {
         match serde_json::from_value::<ResultKind>(json!(documented.kind)) {
-            Ok(kind) if read::tables(kind).is_none() => {
+            Ok(kind) if read::tables(kind).is_none() && read::reader(kind).is_none() => {
                 let page = page_of(kind, &others);
                 let is_shown = |text: &&str| page.contains(*text);
                 let texts = ["Some rows", "a check", "Outer rows: inner", "an inner row"];
@@ -398,10 +405,24 @@ fn every_kind_of_result_has_a_picture() {
         let chart = page::model::Chart { caption: caption.to_owned(), bars: Vec::new() };
         assert_eq!(chart.meaning(), meaning, "{caption}");
     }
-    let cell = |card: &str, filesystem: &str, time: f64, is_ranked: bool| json!({ "card": card, "filesystem": filesystem, "workload": "create", "relative_time": time, "is_ranked": is_ranked });
+    let cell = |card: &str, filesystem: &str, time: f64, is_ranked: bool| {
+        json!({ "card": card, "filesystem": filesystem, "workload": "create", "relative_time": time, "is_ranked": is_ranked, "mount_us": 1.0,
+            "time_us": 5.0, "longest_us": 2.0, "write_amplification": 1.5, "erases": 0, "failed": 0, "discarded_bytes": 0, "syncs": 0,
+            "sync_p50_us": 0.0, "sync_max_us": 0.0, "written_aus": 1, "open_aus_p99": 1, "au_changes": 0 })
+    };
     let cells = [cell("x", "ext4", 2.0, true), cell("x", "f2fs", 1.0, true), cell("x", "nilfs2", 0.1, false)];
-    let heat = section(ResultKind::CardCompare, &json!({ "cells": cells, "cards": [] })).heat.unwrap();
-    assert_eq!(heat.rows, [("x".to_owned(), vec![Some(2.0), Some(1.0)])]);
+    let card = |name: &str| json!({ "card": name, "filesystems": [{ "filesystem": "f2fs", "relative_time": 1.0 }], "advice": "Use f2fs." });
+    let compared = json!({ "cells": cells, "cards": [card("x"), card("y")], "remarks": ["a remark"] });
+    let mut report = Report::new("", "");
+    report.add_study("compare.json", &crate::study::CompareOnCards, &compared).unwrap();
+    assert_eq!(
+        report.sections[0].heat.as_ref().unwrap().rows[0],
+        ("x".to_owned(), vec![Some(2.0), Some(1.0)])
+    );
+    let page = report.html().unwrap();
+    for text in ["x: Use f2fs.", ">best<", ">nilfs2<", "a remark"] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
     assert!(section(ResultKind::Parts, &json!({ "rows": [{ "part": "a", "sure": 1 }] })).charts().is_empty());
 }
 

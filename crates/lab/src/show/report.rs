@@ -1,6 +1,9 @@
 //! Result in a form that every renderer can show: the terminal, and the page of `floatgate report`.
 
+use super::plot::Heatmap;
+use floatgate_mtd::Breakdown;
 use floatgate_mtd::advice::Advice;
+use std::borrow::Cow;
 
 /// Report of a result for the user.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +35,37 @@ pub enum Section {
     },
     /// Advice to the user.
     Advice(Vec<Advice>),
+    /// Advice by topic.
+    Points(Vec<Point>),
+    /// Time by phase, as a stacked bar.
+    Phases {
+        /// Lines above the bar.
+        caption: String,
+        /// Time spent in each phase.
+        times: Breakdown,
+    },
+    /// Heat map of ratios, which only a page draws.
+    Heat {
+        /// Line above the heat map.
+        caption: String,
+        /// Ratio of each row and column.
+        map: Heatmap,
+    },
+}
+
+/// Advice on one topic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Point {
+    /// Topic of the advice.
+    pub topic: String,
+    /// The advice, in one sentence.
+    pub advice: String,
+    /// Shell commands that follow the advice.
+    pub commands: Vec<String>,
+    /// Figures behind the advice.
+    pub reasons: Vec<String>,
+    /// Findings that would change the advice.
+    pub conditions: Vec<String>,
 }
 
 /// Bar of a count.
@@ -58,6 +92,12 @@ pub struct Table {
     pub below: Vec<String>,
     /// True if a page also draws the table as a scatter plot.
     pub plot: bool,
+    /// Two columns that should be equal, which are the first axes of this plot.
+    pub equal: Option<[&'static str; 2]>,
+    /// Cells with a problem, by row and column, which a terminal shows in red.
+    pub red: Vec<(usize, usize)>,
+    /// True for details that only a page shows.
+    pub detail: bool,
     /// Headings of columns that a narrow terminal omits first, the least important one first.
     pub minor: Vec<&'static str>,
 }
@@ -66,7 +106,7 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Heading, with the unit if the cells have none.
-    pub heading: &'static str,
+    pub heading: Cow<'static, str>,
     /// Alignment of the cells.
     pub align: Align,
 }
@@ -95,13 +135,13 @@ pub enum Cell {
 }
 
 /// Column of text.
-const fn words(heading: &'static str) -> Column {
-    Column { heading, align: Align::Left }
+fn words(heading: impl Into<Cow<'static, str>>) -> Column {
+    Column { heading: heading.into(), align: Align::Left }
 }
 
 /// Column of numbers.
-const fn numbers(heading: &'static str) -> Column {
-    Column { heading, align: Align::Right }
+fn numbers(heading: impl Into<Cow<'static, str>>) -> Column {
+    Column { heading: heading.into(), align: Align::Right }
 }
 
 impl Table {
@@ -120,6 +160,20 @@ impl Table {
     #[must_use]
     pub fn then_words(mut self, heading: &'static str) -> Self {
         self.columns.push(words(heading));
+        self
+    }
+
+    /// Adds columns of numbers whose headings depend on the result.
+    #[must_use]
+    pub fn then_numbers(mut self, headings: impl IntoIterator<Item = String>) -> Self {
+        self.columns.extend(headings.into_iter().map(numbers));
+        self
+    }
+
+    /// Adds remarks below the table.
+    #[must_use]
+    pub fn noted(mut self, lines: impl IntoIterator<Item = String>) -> Self {
+        self.below.extend(lines);
         self
     }
 

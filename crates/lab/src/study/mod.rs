@@ -10,22 +10,28 @@
 
 mod age;
 mod amplification;
+mod card_compare;
 mod card_life;
 mod card_speed;
 mod compare;
 mod endurance;
+mod identify;
 mod keystore;
 pub mod options;
+mod papers;
 mod record;
 pub mod setup;
 
 pub use age::Age;
 pub use amplification::Amplification;
+pub use card_compare::CompareOnCards;
 pub use card_life::LifeOfCard;
 pub use card_speed::SpeedOfCard;
 pub use compare::Compare;
 pub use endurance::Endurance;
+pub use identify::Identify;
 pub use keystore::Keystore;
+pub use papers::Papers;
 pub use record::Record;
 
 pub use crate::show::report::{self, Report};
@@ -41,8 +47,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// All studies.
-pub const STUDIES: &[&dyn Registered] =
-    &[&Age, &LifeOfCard, &SpeedOfCard, &Amplification, &Compare, &Endurance, &Keystore, &Record];
+pub const STUDIES: &[&dyn Registered] = &[
+    &Age,
+    &LifeOfCard,
+    &SpeedOfCard,
+    &CompareOnCards,
+    &Amplification,
+    &Compare,
+    &Endurance,
+    &Identify,
+    &Keystore,
+    &Papers,
+    &Record,
+];
 
 /// A study for the command and for Python, with its options and its result.
 pub trait Study: Sync {

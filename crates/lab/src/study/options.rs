@@ -1,5 +1,6 @@
 //! Types of options that several studies share.
 
+use floatgate_sim::card_state::CardState;
 use serde::{Deserialize, Deserializer, de};
 use std::str::FromStr;
 
@@ -42,6 +43,31 @@ macro_rules! bounded {
         }
     )+};
 }
+
+/// State of a card before its work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Nothing on the card was ever written
+    #[default]
+    Empty,
+    /// Half of the card was written
+    Used,
+    /// The whole card was written
+    Full,
+}
+
+impl From<State> for CardState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Empty => Self::Empty,
+            State::Used => Self::Used,
+            State::Full => Self::Full,
+        }
+    }
+}
+
 bounded! {
     /// Years of use.
     Years: f64, (0.1..=100.0), "a number of years from 0.1 to 100";

@@ -59,7 +59,7 @@ impl TwoPartitions {
         let device = device(known);
         let (boot_node, root_node) = (node(device, 1), node(device, 2));
         for point in points {
-            match point.topic {
+            match &*point.topic {
                 "partition start" => {
                     point.advice = format!(
                         "make two partitions at borders of allocation units: FAT of {}, from which the board boots, at sector {}, and the root at sector {} ({})",

@@ -19,7 +19,8 @@ use crate::Error;
 use cuts::{CutDrive, WriteLog};
 use floatgate_card::CardOptions;
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Breakdown, Instant, Nanos, SECTOR_BYTES};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
 
 /// Script of the guest. It finds its orders in files beside its input: `plan`, `marks`, `clients`.
 pub const GUEST: &str = include_str!("guest.sh");
@@ -109,7 +110,7 @@ pub struct CardRun {
 }
 
 /// Discards of mkfs and of a mounted filesystem.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Discarding {
     /// As the programs and the kernel do it when nothing is said: mkfs discards, and F2FS does when it is mounted.
@@ -133,10 +134,13 @@ impl Discarding {
             Self::No => "no",
         }
     }
+}
 
-    /// The choice of a word.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|own| own.name() == name)
+impl FromStr for Discarding {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|own| own.name() == name).ok_or("default, yes or no")
     }
 }
 
@@ -259,7 +263,7 @@ impl Workbench {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
             ["run", filesystem, workload, fill, cleaner, aged, discard] => {
-                let discarding = Discarding::named(discard).unwrap_or_default();
+                let discarding = discard.parse().unwrap_or_default();
                 let fill = (fill.parse().unwrap_or(0), aged == "aged", discarding);
                 self.begin(host, filesystem, workload, fill, cleaner.parse().ok())?;
             }

@@ -22,7 +22,7 @@ mod u_boot;
 use crate::speed::Test;
 use dd::{Dd, DdRun, Records};
 use numbers::{is_plain, is_zero};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use u_boot::Moved;
 
 /// Maximum size of an input, bytes.
@@ -99,7 +99,7 @@ pub struct Block {
 }
 
 /// A line that is not understood.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unknown {
     /// Line number, from 1.
     pub line: usize,

@@ -132,6 +132,24 @@ impl Section {
                 study::Section::Advice(all) => {
                     section.notes.extend(all.iter().map(|advice| plain(&advice.to_string())));
                 }
+                study::Section::Points(all) => section.tables.push(Table::of_points(all)),
+                study::Section::Phases { caption, times } => section.bars.push(Bar {
+                    name: plain(&caption.replace("\n  ", ", ")),
+                    figure: String::new(),
+                    parts: times.iter().map(|(phase, time)| (phase, time.as_ns())).collect(),
+                    advice: String::new(),
+                }),
+                study::Section::Heat { caption, map } => {
+                    let of_row = |(name, cells): (String, Vec<(f64, String)>)| {
+                        (plain(&name), cells.into_iter().map(|(ratio, _)| Some(ratio)).collect())
+                    };
+                    let rows = map.rows.into_iter().map(of_row).collect();
+                    let plain_all = |(group, names): &(String, Vec<String>)| {
+                        (plain(group), names.iter().map(|name| plain(name)).collect())
+                    };
+                    let groups = map.groups.iter().map(plain_all).collect();
+                    section.heat = Some(Heat { caption, groups, rows });
+                }
                 study::Section::Bars { caption, bars } => section.tables.push(Table::of_bars(&caption, bars)),
                 study::Section::Table(table) => {
                     section.notes.extend(table.below.iter().map(|line| plain(line)));
@@ -354,6 +372,17 @@ impl Table {
         }
     }
 
+    fn of_points(points: Vec<study::Point>) -> Self {
+        let row = |point: study::Point| {
+            let lists = [point.commands, point.reasons, point.conditions].map(|list| list.join("; "));
+            let cells = [point.topic, point.advice].into_iter().chain(lists);
+            Row { cells: cells.map(|text| Cell::Text(plain(&text))).collect(), marked: false }
+        };
+        let columns = ["topic", "advice", "commands", "rests on", "would change"].map(str::to_owned).into();
+        let rows = points.into_iter().map(row).collect();
+        Self { caption: "Advice".to_owned(), columns, rows, ..Self::default() }.without_empty_columns()
+    }
+
     fn of_study(name: &str, table: study::Table) -> Self {
         let cell = |cell: study::Cell| match cell {
             study::Cell::Text(text) => Cell::Text(plain(&text)),
@@ -362,12 +391,12 @@ impl Table {
         let row = |row: Vec<study::Cell>| Row { cells: row.into_iter().map(cell).collect(), marked: false };
         let all = Self {
             caption: if table.caption.is_empty() { rows_of(name) } else { plain(&table.caption) },
-            columns: table.columns.iter().map(|column| column.heading.to_owned()).collect(),
+            columns: table.columns.iter().map(|column| plain(&column.heading)).collect(),
             rows: table.rows.into_iter().map(row).collect(),
             ..Self::default()
         };
         let shown = all.without_empty_columns();
-        Self { plot: table.plot && shown.plot, ..shown }
+        Self { plot: table.plot && shown.plot, equal: table.equal, ..shown }
     }
 
     /// Table of rows with different keys: one column for each key, in the order of first use.
