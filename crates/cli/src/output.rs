@@ -7,6 +7,7 @@ use floatgate_host::output::Output;
 use floatgate_image::words;
 use floatgate_lab::csv;
 use floatgate_lab::report::{Concluded, Origin, Rows};
+use floatgate_lab::results::Reported;
 use floatgate_lab::study::Finished;
 use serde::Serialize;
 use serde_json::Serializer;
@@ -90,6 +91,14 @@ impl ReportFormat {
             return print(&csv::table(&finished.rows));
         }
         self.print(&finished.origin, finished, "", || drawn::text(&finished.report))
+    }
+
+    /// Prints a result with its report.
+    pub(crate) fn print_report<T: Reported>(self, origin: &Origin, result: &T) -> Result<(), Failure> {
+        if self.csv {
+            return print(&csv::table(&result.rows().map_err(bug)?));
+        }
+        self.print(origin, result, "", || drawn::text(&result.report()))
     }
 
     /// Prints a list with [`Self::print`].
