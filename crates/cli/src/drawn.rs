@@ -70,12 +70,12 @@ fn drawn_times(times: &Times) -> String {
     let (width, colour) = (terminal::width().min(TIMES), terminal::colour());
     let test = |Timed { bar, figure, above, below, .. }: &Timed| {
         let shares = plot::shares_text(&bar.breakdown, width - 2, colour);
-        let lines =
-            above.iter().map(String::as_str).chain(shares.lines()).chain(below.iter().map(String::as_str));
+        let below = below.iter().map(ToString::to_string);
+        let lines = above.iter().cloned().chain(shares.lines().map(str::to_owned)).chain(below);
         lines.fold(format!("{} {figure}", bar.label), |text, line| format!("{text}\n  {line}"))
     };
     let legend = plot::legend_text(times.rows.iter().map(|row| &row.bar.breakdown), width, colour);
-    times.shown().map(test).chain([legend]).collect::<Vec<_>>().join("\n\n")
+    times.rows.iter().filter(|row| !row.is_folded).map(test).chain([legend]).collect::<Vec<_>>().join("\n\n")
 }
 
 fn drawn_waterfall(waterfall: &Waterfall) -> String {

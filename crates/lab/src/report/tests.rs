@@ -42,7 +42,7 @@ fn of_setup() -> Report {
 #[test]
 fn a_setup_has_bars_waterfalls_and_sources() {
     let section = of_setup().sections.remove(0);
-    let advice = |row: &Timed| row.below.iter().any(|line| line.starts_with("bottleneck: "));
+    let advice = |row: &Timed| row.below.iter().any(|line| line.to_string().starts_with("bottleneck: "));
     assert!(section.bars.iter().any(|row| row.bar.label == "page read" && advice(row)));
     assert!(section.tables[0].folded && section.tables[0].columns.contains(&"exact (KiB/s)".to_owned()));
     assert_eq!(section.waterfalls.len(), 3);

@@ -6,7 +6,9 @@ use crate::show::number::three;
 use crate::show::plot::BarRow;
 use crate::show::report::{Cell, Report, Section, Timed, Times};
 use crate::speed::{Latency, Measured};
-use crate::speed_run::{Advice, SpeedRun, explain};
+use crate::speed_run::{Advice, NextOption, SpeedRun, explain};
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::CommandOption;
 use floatgate_mtd::words::{count, grouped};
 use floatgate_mtd::{Nanos, Phase};
 use floatgate_sim::machine::FilesystemKind;
@@ -89,15 +91,13 @@ fn times(run: &SpeedRun) -> Times {
         let equal = if is_folded { &[] } else { equal_erases(tests.get(at..).unwrap_or_default()) };
         folded = if is_folded { folded - 1 } else { equal.len() };
         let advice = run.advice.iter().find(|advice| advice.test == test.name);
+        let corrections = corrections(&test.corrected, test.calls);
         let energy = test.mj_per_mib.map(|mj| format!("energy of the chip: {} mJ/MiB", three(mj)));
         Timed {
             bar: bar(test),
             figure: figure(test, equal),
             above: interval(test).into_iter().chain(energy).collect(),
-            below: corrections(&test.corrected, test.calls)
-                .into_iter()
-                .chain(advice.map(bottleneck))
-                .collect(),
+            below: corrections.map(advice::Advice::from).into_iter().chain(advice.map(bottleneck)).collect(),
             is_folded,
         }
     };
@@ -141,8 +141,10 @@ fn figure(test: &Measured, equal: &[Measured]) -> String {
         };
         return format!("takes {}{each}", Nanos::from_ns(test.ns));
     }
-    let why_zero =
-        if is_too_short(test) { "; under 1 ms flash_speed prints 0: test more blocks, -c" } else { "" };
+    let why_zero = match is_too_short(test) {
+        true => format!("; under 1 ms flash_speed prints 0: test more blocks, {}", CommandOption::Blocks),
+        false => String::new(),
+    };
     let others = match equal {
         [] => String::new(),
         [only] => format!("; {} is as fast", only.name),
@@ -185,14 +187,17 @@ pub(super) fn bar(test: &Measured) -> BarRow {
     }
 }
 
-fn bottleneck(advice: &Advice) -> String {
+fn bottleneck(advice: &Advice) -> advice::Advice {
     let phase = Phase::ALL.into_iter().find(|p| p.name() == advice.bottleneck).unwrap_or(Phase::Cpu);
-    let next = match &advice.next {
-        Some(n) if n.kib_s == 0 => format!("next: --set {} is x{:.2} as fast", n.set, n.factor),
-        Some(n) => format!("next: --set {} gives {} KiB/s, x{:.2}", n.set, n.kib_s, n.factor),
-        None => "no single change of bus or driver gains 1 %".to_owned(),
+    let bottleneck = format!("bottleneck: {}, {:.1} %; ", explain(phase), advice.share_percent);
+    let Some(NextOption { set, kib_s, factor }) = &advice.next else {
+        return advice! { bottleneck, "no single change of bus or driver gains 1 %" };
     };
-    format!("bottleneck: {}, {:.1} %; {next}", explain(phase), advice.share_percent)
+    let gain = match kib_s {
+        0 => format!(" {set} is x{factor:.2} as fast"),
+        _ => format!(" {set} gives {kib_s} KiB/s, x{factor:.2}"),
+    };
+    advice! { bottleneck, "next: ", CommandOption::Set, gain }
 }
 
 fn latency_line(latency: &Latency) -> String {

@@ -61,14 +61,14 @@ pub struct Times {
 /// Time of a test by phase.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timed {
-    /// Bar with its name and the note of a picture. Text shows no bar without a time.
+    /// Bar with its name and the note of a picture. A page shows no bar without a time.
     pub bar: BarRow,
     /// Figure of the test, as the end of a sentence that begins with the name of the bar.
     pub figure: String,
     /// Remarks between the figure and the bar, one per line.
     pub above: Vec<String>,
     /// Remarks below the bar, one per line.
-    pub below: Vec<String>,
+    pub below: Vec<Advice>,
     /// True if another row states the figure of this one. Only pictures show the row.
     pub is_folded: bool,
 }
@@ -88,33 +88,17 @@ pub struct Waterfall {
     pub breakdown: Breakdown,
 }
 
-impl Times {
-    /// The rows whose figure is not in another row.
-    pub fn shown(&self) -> impl Iterator<Item = &Timed> {
-        self.rows.iter().filter(|row| !row.is_folded)
-    }
-
-    /// Bars of all rows, as an SVG document.
-    pub fn svg(&self) -> String {
-        let bars: Vec<BarRow> = self.rows.iter().map(|row| row.bar.clone()).collect();
-        let (title, subtitle) = &self.title;
-        plot::bars(&bars, self.noun, (title, subtitle), Scale::fitting(&bars))
-    }
-}
-
-impl Waterfall {
-    /// Waterfall as an SVG document.
-    pub fn svg(&self) -> String {
-        plot::waterfall_svg(&self.spans, &self.title.0, &self.title.1)
-    }
-}
-
 impl Report {
     /// Picture of the report's bars or of its waterfall, as an SVG document; `None` if it has neither.
     pub fn picture(&self) -> Option<String> {
         self.sections.iter().find_map(|section| match section {
-            Section::Times(times) => Some(times.svg()),
-            Section::Waterfall(waterfall) => Some(waterfall.svg()),
+            Section::Times(Times { rows, noun, title: (title, subtitle), .. }) => {
+                let bars: Vec<BarRow> = rows.iter().map(|row| row.bar.clone()).collect();
+                Some(plot::bars(&bars, noun, (title, subtitle), Scale::fitting(&bars)))
+            }
+            Section::Waterfall(Waterfall { spans, title: (title, subtitle), .. }) => {
+                Some(plot::waterfall_svg(spans, title, subtitle))
+            }
             _ => None,
         })
     }

@@ -303,14 +303,13 @@ fn bar(Timed { bar, figure, above, below, .. }: &Timed) -> String {
             share(phase)
         )
     });
-    let remarks =
-        |lines: &[String]| each(lines, |line| format!(r#"<p class="advice">{}</p>"#, escaped(&plain(line))));
+    let remark = |text: &str| format!(r#"<p class="advice">{}</p>"#, escaped(&plain(text)));
     format!(
         r#"<p class="figure"><strong>{}</strong> {}</p>{}<div class="bar" role="img" aria-label="{words}">{parts}</div><p class="shares">{words}</p>{}"#,
         escaped(&plain(&bar.label)),
         escaped(&plain(figure)),
-        remarks(above),
-        remarks(below),
+        each(above, |line| remark(line)),
+        each(below, |line| remark(&line.to_string())),
     )
 }
 
