@@ -107,7 +107,7 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let advice = advice(args)?.rendered(ToString::to_string);
     let origin = ResultKind::Advise.of(&advice.target).with(&args.set).seeded(args.seed);
-    args.format.finish_report(&origin, &advice, "points")
+    args.format.finish_report(&origin, &advice)
 }
 
 fn advice(args: &Args) -> Result<Advice, Failure> {

@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let checked = CheckedCapture { part: config.part().name.clone(), checked: report };
     let origin = ResultKind::CheckCapture.of(&args.file).with(&args.set);
-    args.format.print_report(&origin, &checked, "commands")?;
+    args.format.print_report(&origin, &checked)?;
     Ok(if checked.checked.violation_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

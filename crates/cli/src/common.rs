@@ -6,6 +6,7 @@ use floatgate_config::{Config, ConfigError, Excerpt, Library};
 use floatgate_host::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_image::words;
 use floatgate_lab::report::{Origin, ResultKind};
+use floatgate_lab::report::Reported;
 use floatgate_lab::study::setup;
 pub(crate) use floatgate_lab::study::setup::{Basis, Corner, Grounded};
 use floatgate_mtd::advice::Help;
@@ -209,6 +210,14 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
 pub(crate) fn write_picture(path: &Path, svg: &str) -> Result<(), Failure> {
     check_picture(path)?;
     write_file(path, svg)
+}
+
+/// Writes the picture of a report to the path of `--plot`, if it is given.
+pub(crate) fn draw(path: Option<&Path>, result: &impl Reported) -> Result<(), Failure> {
+    match (path, path.and_then(|_| result.report().picture())) {
+        (Some(path), Some(svg)) => write_picture(path, &svg),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a picture on stdout, which is used for the report, and a file name with an extension other than `.svg`.

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         terminal::print_note(&drawn::text(&report.report()));
         ExitCode::SUCCESS
     } else {
-        args.format.finish_report(&origin, &report, "rows")?
+        args.format.finish_report(&origin, &report)?
     };
     match &args.output {
         _ if report.usable => Ok(shown),

@@ -3,16 +3,11 @@
 use crate::common::{self, Failure, Named, Outcome, PartitionArg, SetupArgs};
 use crate::output::ReportFormat;
 use crate::outputs::OutputFile;
-use crate::table::Table;
 use crate::terminal::progress_bar;
-use floatgate_lab::fs_compare::{self, BySize, FsComparison, Options, Row, Subject, Test};
-use floatgate_lab::plot::{self, BarRow};
+use floatgate_lab::fs_compare::{self, Options, Subject, Test};
 use floatgate_lab::progress::{Listener, Progress};
 use floatgate_lab::report::ResultKind;
-use floatgate_lab::show::number::three;
-use floatgate_mtd::Nanos;
 use floatgate_sim::partition;
-use floatgate_sim::rig::Link;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::ExitCode;
 
@@ -161,16 +156,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let message = format!("{}: {}", refused.subject.name(), refused.why);
         return Err(Failure::new(message, "choose another chip, partition or filesystem"));
     }
-    if let Some(path) = &args.plot {
-        draw(path, &compared)?;
-    }
-    let origin = named.origin(ResultKind::Fs);
-    if args.format.csv {
-        args.format.finish_rows(&origin, &compared.rows, String::new)?;
-    } else {
-        args.format
-            .finish(&origin, &compared, "rows", || head(&compared) + &body(&compared) + &tail(&compared))?;
-    }
+    common::draw(args.plot.as_deref(), &compared)?;
+    args.format.print_report(&named.origin(ResultKind::Fs), &compared)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -208,49 +195,8 @@ fn by_size(args: &Args, named: &Named, subjects: &[Subject]) -> Outcome {
     if let Some(path) = &args.plot {
         common::write_picture(path, &compared.plot())?;
     }
-    args.format.finish(&named.origin(ResultKind::FsPartition), &compared, "rows", || of_sizes(&compared))
-}
-
-fn of_sizes(compared: &BySize) -> String {
-    let mut text = format!(
-        "{}\n{}: eraseblocks of {} KiB\n",
-        compared.title,
-        compared.chip,
-        compared.eraseblock_bytes / 1024
-    );
-    text += &links(&compared.link, compared.cpu_is_known);
-    let mut table = Table::new([
-        "partition",
-        "",
-        "free after mkfs",
-        "mounted full",
-        "all files usable",
-        "kernel memory",
-        "",
-    ])
-    .numbers(2..6);
-    for row in &compared.rows {
-        let kib = |value: Option<f64>| value.map_or_else(String::new, |kib| format!("{kib:.0} KiB"));
-        let seconds = |value: Option<f64>| value.map_or_else(String::new, |s| format!("{} s", three(s)));
-        let why_not = row.why_not.as_deref().unwrap_or("");
-        table.row([
-            common::size(row.partition_bytes),
-            row.subject.name().to_owned(),
-            kib(row.free_kib),
-            seconds(row.mounted_s),
-            seconds(row.usable_s),
-            kib(row.memory_kib),
-            if row.is_advised { "advised" } else { why_not }.to_owned(),
-        ]);
-    }
-    text += &format!(
-        "\n{table}\n\nmounted full: files of 8 KiB of random bytes take {} % of the free space\n",
-        compared.fill_percent
-    );
-    for sentence in compared.other_advice() {
-        text += &format!("\n- {sentence}");
-    }
-    text
+    args.format.print_report(&named.origin(ResultKind::FsPartition), &compared)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Checks that a program can be started.
@@ -263,149 +209,4 @@ pub(crate) fn check_program(path: &'static str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(failed("not a program".to_owned()))
-}
-
-fn head(compared: &FsComparison) -> String {
-    let mut text = format!(
-        "{}\n{}: {} KiB in eraseblocks of {} KiB\n",
-        compared.title,
-        compared.chip,
-        compared.flash_bytes / 1024,
-        compared.eraseblock_bytes / 1024
-    );
-    text += &links(&compared.link, compared.cpu_is_known);
-    let mut programs: Vec<&str> = compared
-        .rows
-        .iter()
-        .filter(|row| matches!(row.subject, Subject::Own(_)))
-        .map(|row| row.subject.name())
-        .collect();
-    programs.dedup();
-    for name in programs {
-        text += &format!(
-            "the time of {name} itself on the CPU is not counted, only that of system calls, copies and the driver\n"
-        );
-    }
-    text
-}
-
-/// Operations with which the driver reads and writes, with a remark if the CPU's time is unknown.
-fn links(link: &Link, cpu_is_known: bool) -> String {
-    let mut text = format!("reads  {}\nwrites {}\n", link.read, link.write);
-    if !cpu_is_known {
-        text += "the CPU's time for compression, checksums and copies is missing: the host has no instruction_ps\n";
-    }
-    text
-}
-
-/// Text of a figure with three significant digits; KiB are rounded to whole numbers.
-fn figure(row: &Row) -> String {
-    match row.unit {
-        "KiB" => format!("{:.0} KiB", row.value),
-        unit => format!("{} {unit}", three(row.value)),
-    }
-}
-
-fn body(compared: &FsComparison) -> String {
-    let mut text = String::new();
-    for test in Test::ALL {
-        let rows: Vec<&Row> = compared.rows.iter().filter(|row| row.test == test).collect();
-        let mut subjects: Vec<Subject> = rows.iter().map(|row| row.subject).collect();
-        subjects.sort();
-        subjects.dedup();
-        let names = names(&rows, &subjects);
-        if names.is_empty() {
-            continue;
-        }
-        let header = std::iter::once("").chain(subjects.iter().map(|subject| subject.name()));
-        let mut table = Table::new(header).numbers(1..);
-        for name in names {
-            let cell = |subject: &Subject| {
-                let found = rows.iter().find(|row| row.subject == *subject && row.name == name);
-                found.map_or_else(String::new, |row| figure(row))
-            };
-            table.row(std::iter::once(name.to_owned()).chain(subjects.iter().map(cell)));
-        }
-        text += &format!("\n{table}\n");
-        text += &intervals(&rows, &subjects);
-        text += &details(&rows);
-    }
-    text
-}
-
-/// Widest 80 % interval of the figures of each subject.
-fn intervals(rows: &[&Row], subjects: &[Subject]) -> String {
-    let widest = |subject: &Subject| {
-        let own = rows.iter().filter(|row| row.subject == *subject && row.value > 0.0);
-        let ends = own.filter_map(|row| Some((row.interval?.min / row.value, row.interval?.max / row.value)));
-        let (min, max) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
-        Some(format!("{} -{:.0} to +{:.0} %", subject.name(), (1.0 - min) * 100.0, (max - 1.0) * 100.0))
-    };
-    let all: Vec<String> = subjects.iter().filter_map(widest).collect();
-    if all.is_empty() { String::new() } else { format!("80 % intervals, at most: {}\n", all.join(", ")) }
-}
-
-/// Names of all rows, in the order of the subject with the most rows.
-fn names<'a>(rows: &[&'a Row], subjects: &[Subject]) -> Vec<&'a str> {
-    let of = |subject: Subject| rows.iter().filter(move |row| row.subject == subject);
-    let most = subjects.iter().copied().max_by_key(|&subject| of(subject).count());
-    let first = most.into_iter().flat_map(of);
-    let mut names: Vec<&str> = Vec::new();
-    for row in first.chain(rows) {
-        if !names.contains(&row.name.as_str()) {
-            names.push(&row.name);
-        }
-    }
-    names
-}
-
-/// Text about the flash operations of the rows that write.
-fn details(rows: &[&Row]) -> String {
-    let writing: Vec<&&Row> = rows.iter().filter(|row| row.write_amplification.is_some()).collect();
-    if writing.is_empty() {
-        return String::new();
-    }
-    let mut table =
-        Table::new(["", "", "before fsync", "programmed", "per byte", "erased", "most of one", "bottleneck"])
-            .numbers(2..7);
-    for row in writing {
-        let returned = row.returned_ns.map_or_else(String::new, |ns| Nanos::from_ns(ns).to_string());
-        table.row([
-            row.name.clone(),
-            row.subject.name().to_owned(),
-            returned,
-            format!("{} KiB", row.flash.programmed_bytes / 1024),
-            three(row.write_amplification.unwrap_or(0.0)),
-            row.flash.erases.to_string(),
-            row.flash.most_erased.to_string(),
-            row.bottleneck.unwrap_or("").to_owned(),
-        ]);
-    }
-    format!("\n{table}\n")
-}
-
-fn tail(compared: &FsComparison) -> String {
-    let mut text = String::new();
-    for refused in &compared.refused {
-        text +=
-            &format!("\nnot measured: {} {}: {}", refused.subject.name(), refused.test.name(), refused.why);
-    }
-    for sentence in compared.other_advice() {
-        text += &format!("\n- {sentence}");
-    }
-    text
-}
-
-fn draw(path: &std::path::Path, compared: &FsComparison) -> Result<(), Failure> {
-    let timed = compared.rows.iter().filter(|row| row.ns > 0);
-    let rows: Vec<BarRow> = timed
-        .map(|row| BarRow {
-            label: format!("{} {}", row.subject.name(), row.name),
-            note: if row.unit == "s" { String::new() } else { figure(row) },
-            breakdown: row.breakdown_ns,
-            calls: 1,
-        })
-        .collect();
-    let scale = plot::Scale::fitting(&rows);
-    common::write_picture(path, &plot::bars(&rows, "row", (&compared.title, &compared.chip), scale))
 }

@@ -201,7 +201,7 @@ impl Common {
             write(path, &steps.concat())?;
         }
         let done = OtpStep { chip: device.chip().to_owned(), step: step.to_string() };
-        self.format.finish_report(&named.origin(ResultKind::OtpWrite), &done, "")
+        self.format.finish_report(&named.origin(ResultKind::OtpWrite), &done)
     }
 }
 
@@ -223,7 +223,7 @@ impl Change {
 fn info(args: &Info) -> Outcome {
     let (mut device, named) = args.common.open(&args.common.steps(false)?)?;
     let found = OtpInfo { chip: device.chip().to_owned(), regions: device.regions()? };
-    args.common.format.finish_report(&named.origin(ResultKind::OtpInfo), &found, "regions")
+    args.common.format.finish_report(&named.origin(ResultKind::OtpInfo), &found)
 }
 
 fn read(args: &Read) -> Outcome {
@@ -236,5 +236,5 @@ fn read(args: &Read) -> Outcome {
         offset: args.offset,
         data: data.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
-    args.common.format.finish_report(&named.origin(ResultKind::OtpRead), &read, "")
+    args.common.format.finish_report(&named.origin(ResultKind::OtpRead), &read)
 }

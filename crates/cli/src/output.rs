@@ -84,19 +84,9 @@ impl ReportFormat {
         self.show(origin, value, rows, text, columns())
     }
 
-    /// Prints a result with its report.
-    pub(crate) fn print_report<T: Reported>(
-        self,
-        origin: &Origin,
-        value: &T,
-        rows: &str,
-    ) -> Result<(), Failure> {
-        self.print(origin, value, rows, || drawn::text(&value.report()))
-    }
-
     /// Prints as [`Self::print_report`], and returns success.
-    pub(crate) fn finish_report<T: Reported>(self, origin: &Origin, value: &T, rows: &str) -> Outcome {
-        self.print_report(origin, value, rows)?;
+    pub(crate) fn finish_report<T: Reported>(self, origin: &Origin, result: &T) -> Outcome {
+        self.print_report(origin, result)?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -106,6 +96,14 @@ impl ReportFormat {
             return print(&csv::table(&finished.rows));
         }
         self.print(&finished.origin, finished, "", || drawn::text(&finished.report))
+    }
+
+    /// Prints a result with its report.
+    pub(crate) fn print_report<T: Reported>(self, origin: &Origin, result: &T) -> Result<(), Failure> {
+        if self.csv {
+            return print(&csv::table(&result.rows().map_err(bug)?));
+        }
+        self.print(origin, result, "", || drawn::text(&result.report()))
     }
 
     /// Prints a list with [`Self::print`].

@@ -3,13 +3,11 @@
 use crate::common::{self, Failure, Grounded, Outcome, PartitionArg, SetupArgs};
 use crate::output::ReportFormat;
 use crate::outputs::OutputFile;
-use crate::terminal;
 use clap::builder::PossibleValuesParser;
 use floatgate_capture::{export, pins};
-use floatgate_lab::plot;
 use floatgate_lab::report::ResultKind;
-use floatgate_lab::trace::{self, Operation, Traced};
-use floatgate_mtd::Nanos;
+use floatgate_lab::trace::{self, Operation};
+use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -59,11 +57,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let setup = args.setup.sized(args.partition)?;
     let named = setup.open()?;
     let traced = trace::trace(&named.library, &named.config()?, named.options, operation)?;
-    if let Some(path) = &args.plot {
-        let subtitle = format!("{}: {}", traced.chip, traced.link.read);
-        let title = format!("{} on {}", traced.operation, traced.title);
-        common::write_picture(path, &plot::waterfall_svg(&traced.spans, &title, &subtitle))?;
-    }
+    common::draw(args.plot.as_deref(), &traced)?;
     if let Some(path) = &args.vcd {
         common::write_file(path, &export::vcd(&traced.spans))?;
     }
@@ -83,27 +77,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let traced = trace::trace(&named.library, config, named.options, operation).ok()?;
         Some(traced.ns)
     })?;
-    let answer = Grounded { answer: &traced, basis };
-    args.format.finish(&named.origin(ResultKind::Trace), &answer, "spans", || {
-        format!("{}\n{}\n{}", traced.title, text(&traced), answer.basis)
-    })
-}
-
-fn text(traced: &Traced) -> String {
-    let (width, colour) = (terminal::width(), terminal::colour());
-    let bytes = match traced.bytes {
-        0 => String::new(),
-        bytes => format!(" of {} bytes", common::grouped(bytes)),
-    };
-    format!(
-        "{}: {}\n{}{}{bytes} takes {}\n{}\n{}\n\n{}\n",
-        traced.chip,
-        traced.link.read,
-        traced.link.not_given.iter().map(|note| format!("{note}\n")).collect::<String>(),
-        traced.operation,
-        Nanos::from_ns(traced.ns),
-        crate::speed::corrections(&traced.corrected, 1),
-        plot::waterfall_text(&traced.spans, width, colour),
-        plot::breakdown_text(&traced.breakdown_ns, width, colour)
-    )
+    args.format.print_report(&named.origin(ResultKind::Trace), &Grounded { answer: traced, basis })?;
+    Ok(ExitCode::SUCCESS)
 }

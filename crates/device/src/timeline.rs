@@ -6,7 +6,7 @@
 
 use crate::spi::Transfer;
 use floatgate_mtd::{Breakdown, Done, Geometry, Instant, Nanos, Phase};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A resource that serves one operation at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub struct Record {
 }
 
 /// Numbers of ECC events in reads: corrected bits, repeated reads, requests to scrub a block.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Corrections {
     /// Number of bits that the ECC corrected.
     pub bitflips: u64,

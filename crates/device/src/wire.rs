@@ -15,11 +15,11 @@ use crate::spi_nor::{self, SpiNor, SpiNorDriver, SpiNorSpec};
 use crate::timeline::Host;
 use floatgate_mtd::device::check_range;
 use floatgate_mtd::{Done, Error, Instant, Mtd, Partition, SlcMode};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Description of the link between driver and chip.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// Read operation or data interface: `1S-8S-8S CBh, 8 dummies`.
     pub read: String,

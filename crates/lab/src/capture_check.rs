@@ -38,6 +38,8 @@ fn time(ns: u64) -> String {
 }
 
 impl Reported for CheckedCapture {
+    const ROWS: &'static str = "commands";
+
     fn report(&self) -> Report {
         let Checked { commands, violations, .. } = &self.checked;
         let more = (violations.len() > SHOWN).then(|| "  ..".to_owned());

@@ -8,7 +8,6 @@
 use crate::show::report::Report;
 use floatgate_config::Setup;
 use floatgate_config::corner::Corner;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -277,9 +276,22 @@ impl<T: Concluded + ?Sized> Concluded for &T {
 
 /// Result of a command that is no study, with a report for the user. The command prints the report, and `floatgate report`
 /// makes it again from the JSON of the result.
-pub trait Reported: Concluded + Serialize + DeserializeOwned {
-    /// Report without the conclusion, which is in the envelope.
+pub trait Reported: Concluded + Serialize {
+    /// Dotted path of the list in the JSON whose elements are the rows of the CSV. If it is empty, the result is the only row.
+    const ROWS: &'static str = "";
+
+    /// Report for the user.
     fn report(&self) -> Report;
+
+    /// Rows of the CSV, as objects. A page shows them if a reader opens the table.
+    ///
+    /// # Errors
+    /// Rows that cannot be converted to JSON.
+    fn rows(&self) -> serde_json::Result<serde_json::Value> {
+        let value = serde_json::to_value(self)?;
+        let rows = Self::ROWS.split('.').try_fold(&value, |value, key| value.get(key)).cloned();
+        Ok(rows.unwrap_or(value))
+    }
 }
 
 /// A result in its envelope.

@@ -21,6 +21,7 @@
 //! - [`study`]: the common shape of studies, and their list.
 //! - [`powercut`]: a filesystem that loses power at every flash operation.
 //! - [`report`]: setups and results as one HTML file.
+//! - [`results`]: reports of results that are not studies.
 //! - [`sweep`]: many designs of a setup, the best of them, and the parameter with the largest effect.
 //! - [`technology`]: comparison of NAND, NOR, SD cards and eMMC.
 //! - [`csv`]: writer and reader of comma-separated values.
@@ -98,9 +99,12 @@ pub mod progress;
 pub mod recorder;
 #[cfg(not(target_family = "wasm"))]
 pub mod report;
+#[cfg(not(target_family = "wasm"))]
+pub mod results;
 pub mod show;
 pub mod speed;
 pub mod speed_run;
+mod stored;
 #[cfg(not(target_family = "wasm"))]
 pub mod study;
 #[cfg(not(target_family = "wasm"))]

@@ -157,6 +157,8 @@ impl Concluded for OtpInfo {
 }
 
 impl Reported for OtpInfo {
+    const ROWS: &'static str = "regions";
+
     fn report(&self) -> Report {
         let rows = self.regions.iter().map(|region| {
             let numbers = [region.offset, region.bytes, region.written_bytes].map(Cell::count);

@@ -10,7 +10,7 @@ use floatgate_device::wire::{Device, read_while_write};
 use floatgate_mtd::words::count;
 use floatgate_mtd::{Breakdown, Error, ErrorKind, FlashKind, Geometry, Instant, Nanos, Phase};
 use floatgate_sim::machine::FilesystemKind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::RwLock;
 
 /// Options of a speed test, named as in `flash_speed`.
@@ -101,7 +101,7 @@ impl Test {
 }
 
 /// Result of one test.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     /// Name of the test, see [`Test::name`].
     pub name: String,
@@ -123,7 +123,7 @@ pub struct Measured {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mj_per_mib: Option<f64>,
     /// Time by phase, ns; the sum is `ns`.
-    #[serde(serialize_with = "breakdown_ns")]
+    #[serde(serialize_with = "breakdown_ns", deserialize_with = "crate::stored::breakdown")]
     pub breakdown_ns: Breakdown,
     /// Corrected bit errors in pages that were read.
     #[serde(flatten)]
@@ -148,7 +148,7 @@ pub(crate) fn breakdown_ns<S: serde::Serializer>(b: &Breakdown, s: S) -> Result<
 }
 
 /// Result of the read-while-write latency test.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Latency {
     /// Number of the block that is written.
     pub write_block: u32,
@@ -161,7 +161,7 @@ pub struct Latency {
 }
 
 /// The filesystem that was tested.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilesystemReport {
     /// Kind of the filesystem.
     pub kind: FilesystemKind,
@@ -178,7 +178,7 @@ pub struct FilesystemReport {
 }
 
 /// Result of `speed` on one setup.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SpeedReport {
     /// Size of a page, bytes: the write unit on NAND, 512 on NOR.
     pub page_bytes: u32,

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Result of `floatgate speed` on one setup.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SpeedRun {
     /// Title of the setup.
     pub title: String,
@@ -51,12 +51,13 @@ impl SpeedRun {
 }
 
 /// Bottleneck of a test, and the single change with the largest gain.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Advice {
     /// Name of the test.
     pub test: String,
     /// Phase that takes most of the time.
-    pub bottleneck: &'static str,
+    #[serde(deserialize_with = "crate::stored::text")]
+    pub bottleneck: crate::stored::Text,
     /// Share of that phase, percent.
     pub share_percent: f64,
     /// Change with the largest gain, if there is one.
@@ -64,7 +65,7 @@ pub struct Advice {
 }
 
 /// A change that chip and controller support.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NextOption {
     /// Override, in the form of `--set`.
     pub set: String,

@@ -1,16 +1,17 @@
 //! Recording of one operation, which `floatgate trace` draws.
 
 use crate::fs_speed::{self, FileOperation};
-use crate::speed;
+use crate::{speed, stored};
 use floatgate_config::{Config, Library};
 use floatgate_device::spi::Transfer;
 use floatgate_device::wire::read_while_write;
 use floatgate_device::{Record, Resource, Span};
-use floatgate_mtd::{Breakdown, Done, Error as FlashError, Instant, Mtd};
+use floatgate_mtd::{Breakdown, Done, Error as FlashError, Instant, Mtd, Nanos, Phase};
 use floatgate_sim::error::Error;
 use floatgate_sim::machine::Filesystem;
 use floatgate_sim::rig::{self, Link, Rig, RigOptions};
-use serde::Serialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Operation to trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl Operation {
 }
 
 /// Recording of an operation.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Traced {
     /// Title of the setup.
     pub title: String,
@@ -70,7 +71,8 @@ pub struct Traced {
     /// Link between driver and chip.
     pub link: Link,
     /// Name of the operation, as on the command line.
-    pub operation: &'static str,
+    #[serde(deserialize_with = "stored::text")]
+    pub operation: stored::Text,
     /// Number of bytes moved or erased.
     pub bytes: u64,
     /// Duration, ns.
@@ -79,10 +81,10 @@ pub struct Traced {
     #[serde(flatten)]
     pub corrected: speed::Corrections,
     /// Time of the foreground by phase, ns; the sum is `ns`.
-    #[serde(serialize_with = "crate::speed::breakdown_ns")]
+    #[serde(serialize_with = "crate::speed::breakdown_ns", deserialize_with = "stored::breakdown")]
     pub breakdown_ns: Breakdown,
     /// Activities of every resource. Times are relative to the start of the operation.
-    #[serde(serialize_with = "spans")]
+    #[serde(serialize_with = "spans", deserialize_with = "stored_spans")]
     pub spans: Vec<Span>,
     /// Operations on the bus of a serial chip. Times are relative to the start of the operation. Status reads that
     /// find the chip busy are included in the time, but not in this list.
@@ -90,13 +92,15 @@ pub struct Traced {
     pub transfers: Vec<Transfer>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct SpanJson {
     resource: String,
-    phase: &'static str,
+    #[serde(deserialize_with = "stored::text")]
+    phase: stored::Text,
     start_ns: u64,
     end_ns: u64,
-    what: &'static str,
+    #[serde(deserialize_with = "stored::text")]
+    what: stored::Text,
 }
 
 fn spans<S: serde::Serializer>(spans: &[Span], s: S) -> Result<S::Ok, S::Error> {
@@ -107,6 +111,26 @@ fn spans<S: serde::Serializer>(spans: &[Span], s: S) -> Result<S::Ok, S::Error> 
         end_ns: span.end.as_ns(),
         what: span.what,
     }))
+}
+
+fn stored_spans<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Span>, D::Error> {
+    let wrong = || D::Error::custom("a span has an unknown resource or phase, or ends before its start");
+    let all = Vec::<SpanJson>::deserialize(from)?;
+    all.into_iter().map(|span| span.read().ok_or_else(wrong)).collect()
+}
+
+impl SpanJson {
+    /// Span with valid times of a known resource and phase.
+    fn read(self) -> Option<Span> {
+        let Self { resource, phase, start_ns, end_ns, what } = self;
+        let phase = Phase::ALL.into_iter().find(|known| known.name() == phase)?;
+        let others = [Resource::Cpu, Resource::Controller, Resource::Ecc, Resource::Bus];
+        let die = || resource.strip_prefix("die ")?.parse().ok().map(Resource::Die);
+        let resource = others.into_iter().find(|known| resource_name(*known) == resource).or_else(die)?;
+        let [start, end] = [start_ns, end_ns].map(|ns| Instant::ZERO + Nanos::from_ns(ns));
+        let is_in_order = start_ns <= end_ns && end_ns <= stored::NS_MAX;
+        is_in_order.then_some(Span { resource, phase, start, end, what })
+    }
 }
 
 /// Name of a resource in JSON: `cpu`, `bus`, `die 0`.

@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     // The report has one row in CSV.
     let origin = ResultKind::CardPowercut.of(&args.card).with(&args.set).seeded(args.seed);
-    args.format.print_report(&origin, &report, "")?;
+    args.format.print_report(&origin, &report)?;
     Ok(ExitCode::from(u8::from(!report.failures.is_empty())))
 }
 

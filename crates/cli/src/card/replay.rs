@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         common::write_picture(path, &picture(args, &card, &report)?)?;
     }
     let origin = ResultKind::CardReplay.of(&args.card).with(&args.set).seeded(args.seed);
-    args.format.finish_report(&origin, &report, "")
+    args.format.finish_report(&origin, &report)
 }
 
 fn played(

@@ -124,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     // The statistics are also printed if there is no space for the trace.
     let origin = ResultKind::CardServe.of(&args.card).with(&args.set).seeded(args.seed);
-    let outcome = args.report.finish_report(&origin, &report, "");
+    let outcome = args.report.finish_report(&origin, &report);
     recorded.and(outcome)
 }
 

@@ -88,6 +88,8 @@ pub struct Advice<W = Words> {
 }
 
 impl Reported for Advice<String> {
+    const ROWS: &'static str = "points";
+
     fn report(&self) -> Report {
         // A result that was read does not know its target.
         let (title, line) = match self.target.as_str() {

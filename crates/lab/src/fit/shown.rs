@@ -15,6 +15,8 @@ const INTERVALS: &str = "These intervals follow from the figures. `floatgate spe
 pub const UNUSABLE: &str = "no costs explain the figures";
 
 impl Reported for FitReport {
+    const ROWS: &'static str = "rows";
+
     fn report(&self) -> Report {
         let costs = costs(&self.parameters).noted(same_effects(&self.parameters));
         let remarks = self.remarks.iter().map(|remark| self.of_source(remark)).chain([self.worst()]);

@@ -10,10 +10,10 @@ use floatgate_mtd::size::text as size;
 use floatgate_sim::error::Error;
 use floatgate_sim::rig::{Link, RigOptions};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A filesystem on a partition of one size.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeRow {
     /// Size of the partition, bytes.
     pub partition_bytes: u64,
@@ -34,7 +34,7 @@ pub struct SizeRow {
 }
 
 /// Result of `floatgate fs` for several partition sizes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BySize {
     /// Title of the setup.
     pub title: String,

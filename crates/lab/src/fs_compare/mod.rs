@@ -18,8 +18,9 @@ pub use by_size::{BySize, SizeRow, by_size};
 
 use crate::interval::Interval;
 use crate::progress::{Listener, Progress};
-use crate::speed_run;
+use crate::speed::breakdown_ns;
 use crate::uncertainty::Uncertainty;
+use crate::{speed_run, stored};
 use floatgate_config::{Config, Library};
 use floatgate_device::host::HostProfile;
 use floatgate_mtd::{Breakdown, Counted, Instant, Mtd as _, Nanos, Phase};
@@ -30,7 +31,7 @@ use floatgate_sim::page_cache::PageCacheProfile;
 use floatgate_sim::rig::{self, Link, Rig, RigOptions};
 use floatgate_sim::vfs::Moment;
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Subject of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +51,14 @@ pub enum Subject {
 impl Serialize for Subject {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
+    }
+}
+
+/// A stored name without a known subject is the name of a program.
+impl<'de> Deserialize<'de> for Subject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = stored::text(deserializer)?;
+        Ok(Self::ALL.into_iter().find(|subject| subject.name() == name).unwrap_or(Self::Own(name)))
     }
 }
 
@@ -93,7 +102,7 @@ impl Subject {
 }
 
 /// Test of `floatgate fs`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Test {
     /// Writes random bytes and zeros in pieces of 4 KiB, 64 KiB and 1 MiB.
@@ -200,7 +209,7 @@ impl Options {
 }
 
 /// Flash operations of a test.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlashUse {
     /// Bytes read.
     pub read_bytes: u64,
@@ -215,7 +224,7 @@ pub struct FlashUse {
 }
 
 /// Figure of one subject in one case of a test.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Subject that was measured.
     pub subject: Subject,
@@ -226,7 +235,8 @@ pub struct Row {
     /// Measured value, in `unit`.
     pub value: f64,
     /// Unit of the value: MiB/s, s, KiB.
-    pub unit: &'static str,
+    #[serde(deserialize_with = "stored::text")]
+    pub unit: stored::Text,
     /// 80 % interval of a speed or a time.
     #[serde(flatten)]
     pub interval: Option<Interval>,
@@ -241,9 +251,10 @@ pub struct Row {
     /// Ratio of programmed bytes to bytes of file data.
     pub write_amplification: Option<f64>,
     /// Name of the phase that took most of the time.
-    pub bottleneck: Option<&'static str>,
+    #[serde(default, deserialize_with = "stored::optional_text")]
+    pub bottleneck: Option<stored::Text>,
     /// Times by phase, ns.
-    #[serde(serialize_with = "phases")]
+    #[serde(serialize_with = "breakdown_ns", deserialize_with = "stored::breakdown")]
     pub breakdown_ns: Breakdown,
 }
 
@@ -286,12 +297,8 @@ impl Row {
     }
 }
 
-fn phases<S: serde::Serializer>(breakdown: &Breakdown, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(breakdown.iter().map(|(phase, time)| (phase.name(), time.as_ns())))
-}
-
 /// A test that is impossible on this flash.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Refused {
     /// Subject of the test.
     pub subject: Subject,
@@ -302,7 +309,7 @@ pub struct Refused {
 }
 
 /// Result of `floatgate fs`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FsComparison {
     /// Title of the setup.
     pub title: String,

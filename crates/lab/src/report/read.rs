@@ -1,20 +1,14 @@
 //! Sections from the JSON of floatgate's commands (docs/json.md).
 
 use super::stored::{StoredKind, kind_of};
-use crate::advise::Advice;
-use crate::capture_check::CheckedCapture;
-use crate::card::powercut::CutReport;
-use crate::card::replay::Replay;
-use crate::card::serve::ServedCard;
-use crate::envelope::{Reported, ResultKind};
-use crate::fit::FitReport;
-use crate::otp::{OtpBytes, OtpInfo, OtpStep};
-use crate::show::page::model::{
-    Bar, Cell, Compared, Section, Stretch, Table, Waterfall, heading, number, plain, rows_of, time,
-};
-use crate::show::report::Report;
+use crate::envelope::ResultKind;
+use crate::results::report_of;
+use crate::show::page::model::{Cell, Section, Table, heading, number, plain, rows_of};
+use crate::show::plot::BarRow;
+use crate::show::report::{Report, Timed};
+use crate::stored;
 use crate::study::Registered;
-use floatgate_mtd::Phase;
+use floatgate_mtd::Nanos;
 use floatgate_mtd::size::text as size;
 use floatgate_sim::error::Error;
 use serde_json::{Map, Value};
@@ -28,9 +22,6 @@ pub(super) const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, 
     use ResultKind as Kind;
     Some(match kind {
         Kind::Sweep => &[("rows", "Designs"), ("sensitivity", "Sensitivity: shares of the variance")],
-        Kind::Fs => &[("rows", "Filesystems and bare flash"), ("refused", "Tests that cannot be")],
-        Kind::FsPartition => &[("rows", "Filesystems by the size of the partition")],
-        Kind::Speed => &[("tests", "Tests"), ("advice", "Bottlenecks and what would be faster")],
         Kind::Powercut => {
             &[("kinds", "Kinds of cuts"), ("by_step", "Cuts by step"), ("failures", "Failures")]
         }
@@ -47,8 +38,7 @@ pub(super) const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, 
         Kind::ServeSerprog => &[("violations", "Violations of the chip's rules")],
         Kind::CardInfo => &[("registers", "Registers")],
         Kind::Part => &[("source", "Sources of the values")],
-        Kind::Trace | Kind::Setup => &[],
-        Kind::SpeedSweep => &[("rows", "Combinations")],
+        Kind::Setup => &[],
         Kind::Setups => &[("rows", "Setups")],
         Kind::SetupKeys => &[("rows", "Keys of setups")],
         Kind::Parts => &[("rows", "Parts")],
@@ -100,47 +90,40 @@ pub(super) fn section_of_study(
     value: &Value,
 ) -> Result<Section, Error> {
     let report = study.report(value.clone()).map_err(|error| wrong(name, &kind, &error.to_string()))?;
-    Ok(Section { facts: inputs(value), ..Section::of_report(name, kind, report) })
+    Ok(section_of_report(name, kind, report, value))
 }
 
-/// Reader of the report of a result; `None` for a kind whose JSON is shown as it is.
-pub(super) fn reader(kind: ResultKind) -> Option<fn(&Value) -> serde_json::Result<Report>> {
-    fn of<R: Reported>(value: &Value) -> serde_json::Result<Report> {
-        R::deserialize(value).map(|result| result.report())
+/// Members of the envelope that name the inputs of a result.
+const INPUTS: [&str; 6] = ["target", "board", "overrides", "seed", "corner", "bad_blocks"];
+
+/// Section for a report, with the conclusion and the inputs in the envelope of its result.
+fn section_of_report(name: &str, kind: String, report: Report, value: &Value) -> Section {
+    let mut section = Section::of_report(name, kind, report);
+    if let Some(conclusion) = value.get("conclusion").and_then(Value::as_str) {
+        section.conclusion = plain(conclusion);
     }
-    use ResultKind as Kind;
-    Some(match kind {
-        Kind::Advise => of::<Advice<String>>,
-        Kind::CardPowercut => of::<CutReport>,
-        Kind::CardReplay => of::<Replay>,
-        Kind::CardServe => of::<ServedCard>,
-        Kind::CheckCapture => of::<CheckedCapture>,
-        Kind::Fit => of::<FitReport>,
-        Kind::OtpInfo => of::<OtpInfo>,
-        Kind::OtpRead => of::<OtpBytes>,
-        Kind::OtpWrite => of::<OtpStep>,
-        _ => return None,
-    })
+    let inputs = INPUTS.into_iter().filter_map(|key| Some((key.to_owned(), value.get(key)?.clone())));
+    facts(&inputs.collect(), &[], &mut section);
+    section
 }
 
-/// Inputs of a result, from its envelope.
-fn inputs(result: &Value) -> Vec<(String, String)> {
-    let fact = |key: &str| {
-        let shown = result.get(key).map(cell).unwrap_or_default();
-        (!shown.is_empty()).then(|| (heading(key), shown.shown()))
-    };
-    ["target", "board", "overrides", "seed", "corner", "bad_blocks"].into_iter().filter_map(fact).collect()
+/// Folded table of the rows of a result, with all their columns; `None` without rows.
+pub(super) fn all_rows(rows: &Value) -> Option<Table> {
+    let mut table = Table::of_keyed("All figures", rows_at(rows, "")?);
+    table.folded = true;
+    table.plot = false;
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// Section for a result of a known kind.
 pub(super) fn section_of(name: &str, kind: ResultKind, value: &Value) -> Result<Section, Error> {
-    let result = value.as_object().ok_or_else(|| wrong(name, kind, "it is no object"))?;
-    if let Some(read) = reader(kind) {
-        let report = read(value).map_err(|error| wrong(name, kind, &error.to_string()))?;
-        let conclusion = result.get("conclusion").and_then(Value::as_str).map(plain).unwrap_or_default();
-        let section = Section::of_report(name, kind.to_string(), report);
-        return Ok(Section { conclusion, facts: inputs(value), ..section });
+    if let Some(read) = report_of(kind, value) {
+        let (report, rows) = read.map_err(|error| wrong(name, kind, &error.to_string()))?;
+        let mut section = section_of_report(name, kind.to_string(), report, value);
+        section.tables.extend(all_rows(&rows).filter(|_| section.waterfalls.is_empty()));
+        return Ok(section);
     }
+    let result = value.as_object().ok_or_else(|| wrong(name, kind, "it is no object"))?;
     let Some(tables) = tables(kind) else {
         let lists = lists(result);
         let lists: Vec<(&str, &str)> = lists.iter().map(|(path, caption)| (&**path, &**caption)).collect();
@@ -152,10 +135,7 @@ pub(super) fn section_of(name: &str, kind: ResultKind, value: &Value) -> Result<
             return Err(wrong(name, kind, &format!("`{key}` is missing")));
         }
     }
-    match kind {
-        ResultKind::SpeedSweep => sweep_of_speed(name, kind, result),
-        _ => object(name, kind, tables, result),
-    }
+    object(name, kind, tables, result)
 }
 
 fn wrong(name: &str, kind: impl std::fmt::Display, what: &str) -> Error {
@@ -184,20 +164,10 @@ fn object(
     for table in &mut section.tables {
         table.in_readable_units();
         table.objectives = objectives(result);
-        table.folded = kind == ResultKind::Speed;
     }
     facts(result, tables, &mut section);
     section.notes.extend(notes(result));
     section.bars = bars(result);
-    if let Some(spans) = result.get("spans") {
-        section
-            .waterfalls
-            .push(waterfall(spans, result).ok_or_else(|| wrong(name, kind, "its spans are none"))?);
-    }
-    if kind == ResultKind::Speed {
-        section.compared.push(compared(&section.heading, result));
-    }
-    section.sources = least_certain(result);
     Ok(section)
 }
 
@@ -346,8 +316,7 @@ fn cell(value: &Value) -> Cell {
 
 /// Members that are not listed as facts: those of the envelope that name the result, and those that the section shows
 /// elsewhere.
-const ELSEWHERE: [&str; 9] =
-    ["floatgate", "kind", "spans", "title", "least_certain", "advice", "notes", "objectives", "conclusion"];
+const ELSEWHERE: [&str; 7] = ["floatgate", "kind", "title", "advice", "notes", "objectives", "conclusion"];
 
 /// Adds the facts of a section: scalars of the result that are in no table, and empty lists.
 fn facts(result: &Map<String, Value>, tables: &[(&str, &str)], section: &mut Section) {
@@ -361,9 +330,7 @@ fn facts(result: &Map<String, Value>, tables: &[(&str, &str)], section: &mut Sec
         .map(|(key, value)| (key.clone(), if is_empty_list(value) { "none".into() } else { value.clone() }))
         .collect();
     for (key, value) in flat(&others) {
-        let is_listed = ["link.not given", "link.notes", "link.not_given"].contains(&key.as_str());
-        if !value.is_empty() && !is_listed {
-            let key = key.replace("link.", "link: ");
+        if !value.is_empty() {
             section.facts.push(match (key.strip_suffix(" (bytes)"), value.bytes()) {
                 (Some(name), Some(bytes)) => (name.to_owned(), size(bytes)),
                 _ => (key, value.shown()),
@@ -384,14 +351,7 @@ fn notes(result: &Map<String, Value>) -> Vec<String> {
         let tail = |text: &str| text.trim_end_matches('.').chars().skip(1).collect::<String>();
         !conclusion.is_empty() && tail(note) == tail(conclusion)
     };
-    let link = result.get("link");
-    let lists = [
-        link.and_then(|link| link.get("not_given")),
-        link.and_then(|link| link.get("notes")),
-        result.get("notes"),
-        result.get("advice"),
-    ];
-    lists
+    [result.get("notes"), result.get("advice")]
         .into_iter()
         .flatten()
         .filter_map(Value::as_array)
@@ -402,177 +362,16 @@ fn notes(result: &Map<String, Value>) -> Vec<String> {
         .collect()
 }
 
-/// Bars for all rows with a breakdown, and for the result itself.
-fn bars(result: &Map<String, Value>) -> Vec<Bar> {
-    let lists = ["tests", "rows", "predictions"].into_iter().filter_map(|key| rows(result.get(key)?));
-    let all: Vec<&Map<String, Value>> = lists.flatten().chain([result]).collect();
-    let speed = |row: &Map<String, Value>| row.get("exact_kib_s").and_then(Value::as_f64);
-    let erase = all.iter().find(|row| name_of(row) == "erase").and_then(|row| speed(row));
-    // Multi-block erases have the same bar as single-block erases if they are equally fast.
-    let is_equal = |row: &Map<String, Value>| {
-        erase.zip(speed(row)).is_some_and(|(one, several)| (several / one - 1.0).abs() < AS_FAST)
-    };
-    let is_other = |row: &&&Map<String, Value>| !(name_of(row).ends_with("x erase") && is_equal(row));
-    all.iter().filter(is_other).filter_map(|row| bar(row, result)).collect()
+/// Bars for all predictions, which have a breakdown.
+fn bars(result: &Map<String, Value>) -> Vec<Timed> {
+    let predictions = result.get("predictions").and_then(rows).unwrap_or_default();
+    predictions.into_iter().filter_map(bar).collect()
 }
 
-/// Relative difference up to which two speeds count as equal.
-const AS_FAST: f64 = 0.05;
-
-fn name_of(row: &Map<String, Value>) -> &str {
-    row.get("name").and_then(Value::as_str).unwrap_or_default()
-}
-
-fn bar(row: &Map<String, Value>, result: &Map<String, Value>) -> Option<Bar> {
-    let parts = breakdown(row.get("breakdown_ns")?)?;
-    let text = |key: &str| row.get(key).and_then(Value::as_str).map(plain);
-    let name = text("name").or_else(|| text("operation")).unwrap_or_default();
-    let subject = text("subject").map_or_else(String::new, |subject| format!("{subject}: "));
-    Some(Bar {
-        advice: advice(result, &name).unwrap_or_default(),
-        figure: figure(row),
-        name: subject + &name,
-        parts,
-    })
-}
-
-/// Maximum time in a result, ns: integers in JSON fit into 53 bits.
-const NS_MAX: u64 = 1 << 53;
-
-fn breakdown(value: &Value) -> Option<Vec<(Phase, u64)>> {
-    let times = value.as_object()?;
-    let of = |phase: Phase| Some((phase, times.get(phase.name())?.as_u64()?)).filter(|(_, ns)| *ns <= NS_MAX);
-    let parts: Vec<(Phase, u64)> = Phase::ALL.into_iter().filter_map(of).filter(|(_, ns)| *ns > 0).collect();
-    (!parts.is_empty()).then_some(parts)
-}
-
-/// Speed or time of a row, with its unit.
-fn figure(row: &Map<String, Value>) -> String {
-    let number_of = |key: &str| row.get(key).and_then(Value::as_f64);
-    let unit = row.get("unit").and_then(Value::as_str).map(plain);
-    let ns = row.get("ns").and_then(Value::as_u64).unwrap_or(0);
-    if let (Some(value), Some(unit)) = (number_of("value").or_else(|| number_of("simulated")), unit) {
-        return format!("{} {unit}", number(value));
-    }
-    match number_of("exact_kib_s").filter(|speed| *speed > 0.0) {
-        Some(speed) => format!("{} KiB/s", number(speed)),
-        None => time(ns),
-    }
-}
-
-/// Bottleneck, and the change with the largest effect, for a test of `speed`.
-fn advice(result: &Map<String, Value>, test: &str) -> Option<String> {
-    let all = result.get("advice")?.as_array()?;
-    let one = all.iter().find(|one| one.get("test").and_then(Value::as_str) == Some(test))?;
-    let bottleneck = one.get("bottleneck")?.as_str()?;
-    let phase = Phase::ALL.into_iter().find(|phase| phase.name() == bottleneck)?;
-    let share = one.get("share_percent")?.as_f64()?;
-    let next = one.get("next").filter(|next| !next.is_null());
-    let next = next.and_then(|next| Some((next.get("set")?.as_str()?, next.get("factor")?.as_f64()?)));
-    let next = match next {
-        Some((set, factor)) => format!("{} is {factor:.2} times as fast", plain(set)),
-        None => "no single change of bus or driver gains 1 %".to_owned(),
-    };
-    Some(format!("Bottleneck: {}, {share:.1} %. Next: {next}.", crate::speed_run::explain(phase)))
-}
-
-fn waterfall(spans: &Value, result: &Map<String, Value>) -> Option<Waterfall> {
-    let stretch = |span: &Map<String, Value>| {
-        let text = |key: &str| span.get(key)?.as_str().map(plain);
-        let number = |key: &str| span.get(key)?.as_u64();
-        let (start_ns, end_ns) = (number("start_ns")?, number("end_ns")?);
-        let is_in_order = start_ns <= end_ns;
-        is_in_order.then_some(Stretch {
-            resource: text("resource")?,
-            phase: Phase::ALL
-                .into_iter()
-                .find(|phase| Some(phase.name()) == span.get("phase").and_then(Value::as_str))?
-                .name()
-                .to_owned(),
-            start_ns,
-            end_ns,
-            what: text("what")?,
-        })
-    };
-    let spans = rows(spans)?.into_iter().map(stretch).collect::<Option<Vec<Stretch>>>()?;
-    let operation = result.get("operation")?.as_str()?;
-    let ns = result.get("ns")?.as_u64()?;
-    Some(Waterfall { caption: format!("{} takes {}", plain(operation), time(ns)), spans })
-}
-
-/// Figures of a `speed` result that are compared with other results.
-fn compared(subject: &str, result: &Map<String, Value>) -> Compared {
-    let tests = result.get("tests").and_then(rows).unwrap_or_default();
-    // Multi-block erases add no information to single-block erases.
-    let is_several = |name: &str| name.contains("x erase ");
-    let mut figures: Vec<(String, Cell)> =
-        tests.iter().filter_map(|test| speed(test)).filter(|(name, _)| !is_several(name)).collect();
-    // The reads that the conclusion of `speed` is about.
-    let is_read = |test: &&&Map<String, Value>| ["page read", "read 64 KiB"].contains(&name_of(test));
-    let read = tests.iter().find(is_read).or(tests.first());
-    let bottleneck = read.and_then(|test| breakdown(test.get("breakdown_ns")?));
-    if let Some((phase, _)) = bottleneck.into_iter().flatten().max_by_key(|(_, ns)| *ns) {
-        let of = if read.is_some_and(|test| is_read(&test)) { "bottleneck of reads" } else { "bottleneck" };
-        figures.push((of.to_owned(), Cell::Text(phase.name().to_owned())));
-    }
-    Compared { subject: subject.to_owned(), figures }
-}
-
-/// Name and speed of a test: KiB/s, or ms if the test moves no bytes.
-fn speed(test: &Map<String, Value>) -> Option<(String, Cell)> {
-    let name = plain(test.get("name")?.as_str()?);
-    match test.get("bytes")?.as_u64()? {
-        0 => Some((format!("{name} ms"), Cell::Number(test.get("ns")?.as_f64()? / 1e6))),
-        _ => Some((format!("{name} KiB/s"), Cell::Number(test.get("exact_kib_s")?.as_f64()?))),
-    }
-}
-
-/// Section for the rows of a sweep of `speed`.
-fn sweep_of_speed(name: &str, kind: ResultKind, result: &Map<String, Value>) -> Result<Section, Error> {
-    let list = result.get("rows").and_then(rows);
-    let list = list.ok_or_else(|| wrong(name, kind, "`rows` is no list of rows"))?;
-    let mut rows = Vec::new();
-    for row in &list {
-        let combination = row.get("combination").and_then(Value::as_str);
-        let combination = combination.ok_or_else(|| wrong(name, kind, "a row has no `combination`"))?;
-        let mut cells = vec![("combination".to_owned(), Cell::Text(plain(combination)))];
-        match (row.get("run").and_then(Value::as_object), row.get("refused").and_then(Value::as_str)) {
-            (Some(run), _) => cells.extend(compared("", run).figures),
-            (None, Some(why)) => cells.push(("refused".to_owned(), Cell::Text(plain(why)))),
-            (None, None) => return Err(wrong(name, kind, "a row has neither `run` nor `refused`")),
-        }
-        rows.push(cells);
-    }
-    let first = list.iter().find_map(|row| row.get("run")?.as_object());
-    let title = first.and_then(|run| run.get("title")?.as_str()).map(plain).filter(|title| !title.is_empty());
-    let bars = list.iter().filter_map(|row| {
-        let test = row.get("run")?.get("tests")?.as_array()?.first()?.as_object()?;
-        let bar = bar(test, &Map::new())?;
-        Some(Bar { name: format!("{}, {}", plain(row.get("combination")?.as_str()?), bar.name), ..bar })
-    });
-    Ok(Section {
-        heading: title.unwrap_or_else(|| plain(name)),
-        origin: plain(name),
-        kind: kind.to_string(),
-        conclusion: result.get("conclusion").and_then(Value::as_str).map(plain).unwrap_or_default(),
-        facts: vec![("combinations".to_owned(), rows.len().to_string())],
-        bars: bars.take(40).collect(),
-        tables: vec![Table::of_keyed("Combinations", rows)],
-        ..Section::default()
-    })
-}
-
-/// Table of the least certain value on which the result depends, with its source.
-fn least_certain(result: &Map<String, Value>) -> Option<Table> {
-    let mut cells = flat(result.get("least_certain")?.as_object()?);
-    for (key, cell) in &mut cells {
-        if let (true, Cell::Number(share)) = (key == "confidence", &cell) {
-            *cell = Cell::Number((share * 100.0).round());
-            "confidence (%)".clone_into(key);
-        }
-    }
-    Some(Table {
-        plot: false,
-        ..Table::of_keyed("The least certain value on which the figures depend", vec![cells])
-    })
+fn bar(row: &Map<String, Value>) -> Option<Timed> {
+    let text = |key: &str| row.get(key).and_then(Value::as_str).map(plain).unwrap_or_default();
+    let breakdown = stored::breakdown(row.get("breakdown_ns")?).ok()?;
+    let figure = format!("{} {}", number(row.get("simulated")?.as_f64()?), text("unit"));
+    let bar = BarRow { label: text("name"), breakdown, ..BarRow::default() };
+    (breakdown.total() > Nanos::ZERO).then(|| Timed { bar, figure, ..Timed::default() })
 }

@@ -2,7 +2,8 @@
 
 use super::read;
 use crate::certainty;
-use crate::envelope::{Concluded as _, ResultKind};
+use crate::envelope::ResultKind;
+use crate::envelope::Reported as _;
 use crate::show::page::model::{Cell, Section, Table, plain};
 use crate::speed::SpeedOptions;
 use crate::speed_run;
@@ -10,7 +11,6 @@ use crate::trace::{self, Operation};
 use floatgate_config::{Config, Library, Override, Setup};
 use floatgate_sim::error::Error;
 use floatgate_sim::rig::RigOptions;
-use serde_json::{Value, json};
 
 /// Operations whose waterfalls are drawn.
 const TRACED: [Operation; 3] = [Operation::ReadPage, Operation::WritePage, Operation::Erase];
@@ -26,18 +26,13 @@ pub(super) fn section(
     let config = library.resolve(setup, sets)?;
     let tests = SpeedOptions::default();
     let measured = speed_run::measure_with_advice(library, setup, sets, options, &tests)?;
-    let mut run = value(name, &measured)?;
-    let least = certainty::least_certain(library, setup, sets, |config| {
-        speed_run::times_of_a_block(library, config, options, &tests)
-    })?;
-    if let (Some(least), Some(run)) = (least, run.as_object_mut()) {
-        run.insert("least_certain".to_owned(), json!(least));
-    }
-    let mut section = read::section_of(name, ResultKind::Speed, &run)?;
-    section.conclusion = plain(&measured.conclusion());
+    let mut section = Section::of_report(name, ResultKind::Speed.to_string(), measured.report());
+    let rows = measured.rows().map_err(|error| Error::request(format!("{name}: {error}"), read::HELP))?;
+    section.tables.extend(read::all_rows(&rows));
     for operation in TRACED {
-        let traced = value(name, &trace::trace(library, &config, options, operation)?)?;
-        section.waterfalls.extend(read::section_of(name, ResultKind::Trace, &traced)?.waterfalls);
+        let traced = trace::trace(library, &config, options, operation)?.report();
+        let traced = Section::of_report(name, ResultKind::Trace.to_string(), traced);
+        section.waterfalls.extend(traced.waterfalls);
     }
     let cycles = config.extract::<f64>("chip.endurance_cycles").ok();
     for one in &mut section.compared {
@@ -46,10 +41,6 @@ pub(super) fn section(
     }
     section.sources = Some(sources(library, &config)?);
     Ok(section)
-}
-
-fn value(name: &str, result: &impl serde::Serialize) -> Result<Value, Error> {
-    serde_json::to_value(result).map_err(|error| Error::request(format!("{name}: {error}"), read::HELP))
 }
 
 /// Table of every number of chip, controller and host, with its file, source and confidence.

@@ -1,4 +1,6 @@
 use super::*;
+use crate::results::report_of;
+use crate::show::report::Timed;
 use crate::speed::SpeedOptions;
 use crate::speed_run;
 use serde_json::json;
@@ -40,7 +42,9 @@ fn of_setup() -> Report {
 #[test]
 fn a_setup_has_bars_waterfalls_and_sources() {
     let section = of_setup().sections.remove(0);
-    assert!(section.bars.iter().any(|bar| bar.name == "page read" && bar.advice.starts_with("Bottleneck: ")));
+    let advice = |row: &Timed| row.below.iter().any(|line| line.to_string().starts_with("bottleneck: "));
+    assert!(section.bars.iter().any(|row| row.bar.label == "page read" && advice(row)));
+    assert!(section.tables[0].folded && section.tables[0].columns.contains(&"exact (KiB/s)".to_owned()));
     assert_eq!(section.waterfalls.len(), 3);
     let sources = section.sources.unwrap();
     assert!(sources.rows.len() > 20 && sources.columns.iter().any(|column| column == "confidence (%)"));
@@ -52,15 +56,23 @@ fn a_setup_has_bars_waterfalls_and_sources() {
     assert!(sources.rows.iter().any(|row| is_timing(&row)), "{:?}", sources.rows);
 }
 
+/// Result of `trace` with this operation, these times by phase, and these activities.
+fn trace_of(operation: &str, breakdown: &serde_json::Value, spans: &serde_json::Value) -> String {
+    let link = json!({ "read": "r", "write": "w", "clock_hz": 0, "mode": "", "not_given": [], "notes": [] });
+    let trace = json!({
+        "title": operation, "chip": "x", "link": link, "operation": operation, "ns": 3000, "bytes": 1,
+        "bitflips": 0, "retries": 0, "scrub_requests": 0, "breakdown_ns": breakdown, "spans": spans,
+    });
+    marked(ResultKind::Trace, &trace)
+}
+
 /// If they were rounded one by one, three thirds of a time would be 99.9 %.
 #[test]
 fn shares_are_those_of_the_terminal() {
-    let trace = json!({
-        "title": "x", "chip": "x", "operation": "read-page", "ns": 3000, "bytes": 1, "spans": [],
-        "breakdown_ns": { "array": 1000, "data": 1000, "cpu": 999, "ecc": 1 },
-    });
+    let trace =
+        trace_of("read-page", &json!({ "array": 1000, "data": 1000, "cpu": 999, "ecc": 1 }), &json!([]));
     let mut report = Report::new("", "");
-    report.add_json("trace.json", &marked(ResultKind::Trace, &trace)).unwrap();
+    report.add_json("trace.json", &trace).unwrap();
     let page = report.html().unwrap();
     assert!(page.contains("array 33.4 %, data 33.3 %, cpu 33.3 %<"), "{page}");
     assert!(page.contains("title=\"ecc &lt; 0.05 %\""));
@@ -69,13 +81,15 @@ fn shares_are_those_of_the_terminal() {
 /// Impossibly long times are left out, even if their sum overflows.
 #[test]
 fn huge_times_are_no_bar() {
-    let trace = json!({
-        "title": "x", "chip": "x", "operation": "read-page", "ns": 3000, "bytes": 1, "spans": [],
-        "breakdown_ns": { "array": u64::MAX, "data": u64::MAX, "cpu": 999 },
-    });
+    let times = json!({ "array": u64::MAX, "data": u64::MAX, "cpu": 999 });
     let mut report = Report::new("", "");
-    report.add_json("trace.json", &marked(ResultKind::Trace, &trace)).unwrap();
+    report.add_json("trace.json", &trace_of("read-page", &times, &json!([]))).unwrap();
     assert!(report.html().unwrap().contains("cpu 100.0 %"));
+    for (resource, start, end) in [("moon", 0, 5), ("die 0", 5, 0), ("die 0", 0, u64::MAX)] {
+        let span = json!([{ "resource": resource, "phase": "array", "start_ns": start, "end_ns": end, "what": "x" }]);
+        let error = report.add_json("trace.json", &trace_of("read-page", &times, &span)).unwrap_err();
+        assert!(error.to_string().contains("a span has an unknown resource"), "{error}");
+    }
 }
 
 #[test]
@@ -91,12 +105,9 @@ fn a_page_loads_nothing_and_is_the_same_every_time() {
 #[test]
 fn texts_of_inputs_stay_texts() {
     let evil = "</script><img onerror=x>\u{1b}[31m\u{202e}";
-    let trace = json!({
-        "title": evil, "chip": "x", "operation": evil, "ns": 5, "bytes": 1,
-        "spans": [{ "resource": evil, "phase": "array", "start_ns": 0, "end_ns": 5, "what": evil }],
-    });
+    let spans = json!([{ "resource": "die 0", "phase": "array", "start_ns": 0, "end_ns": 5, "what": evil }]);
     let mut report = Report::new(evil, evil);
-    report.add_json(evil, &marked(ResultKind::Trace, &trace)).unwrap();
+    report.add_json(evil, &trace_of(evil, &json!({ "array": 5 }), &spans)).unwrap();
     report.add_csv(evil, "a,b\n1,\"<i>\"\n").unwrap();
     let page = report.html().unwrap();
     for taken in ["</script><img", "<img", "<i>", "\u{1b}", "\u{202e}"] {
@@ -128,13 +139,16 @@ fn what_is_no_result_is_refused_with_its_name() {
         ("{}", "without `floatgate` and `kind`"),
         (r#"[{"combination": "x"}]"#, "without `floatgate` and `kind`"),
         (&good.to_string(), "without `floatgate` and `kind`"),
-        (&marked(ResultKind::Speed, &without), "a result of the kind `speed`, but `tests` is missing"),
-        (&marked(ResultKind::Speed, &wrong), "a result of the kind `speed`, but `tests` is no list of rows"),
+        (&marked(ResultKind::Speed, &without), "a result of the kind `speed`, but missing field `tests`"),
+        (&marked(ResultKind::Speed, &wrong), "a result of the kind `speed`, but invalid type"),
         (
             &marked(ResultKind::Parts, &json!({ "rows": 5 })),
             "a result of the kind `parts`, but `rows` is no list",
         ),
-        (&marked(ResultKind::SpeedSweep, &json!({ "rows": [{ "combination": "x" }] })), "neither `run` nor"),
+        (
+            &marked(ResultKind::SpeedSweep, &json!({ "rows": [{ "run": null }] })),
+            "missing field `combination`",
+        ),
         (&of_head("0.1.0", "luck"), "no result is of the kind \"luck\""),
         (&of_head("0.2.0", "luck"), "floatgate 0.2.0 wrote it, which is newer"),
         (&of_head("1", "speed"), "without `floatgate` and `kind`"),
@@ -341,7 +355,7 @@ fn every_kind_of_result_is_shown() {
     let others = json!({ "some_rows": [row], "outer_rows": [nested], "passed": 3 });
     for documented in documented_kinds() {
         match serde_json::from_value::<ResultKind>(json!(documented.kind)) {
-            Ok(kind) if read::tables(kind).is_none() && read::reader(kind).is_none() => {
+            Ok(kind) if read::tables(kind).is_none() && report_of(kind, &others).is_none() => {
                 let page = page_of(kind, &others);
                 let is_shown = |text: &&str| page.contains(*text);
                 let texts = ["Some rows", "a check", "Outer rows: inner", "an inner row"];

@@ -1,6 +1,8 @@
 //! Result in a form that every renderer can show: the terminal, and the page of `floatgate report`.
 
-use super::plot::Heatmap;
+use super::number::three;
+use super::plot::{self, BarRow, Heatmap, Scale};
+use floatgate_device::Span;
 use floatgate_mtd::Breakdown;
 use floatgate_mtd::advice::Advice;
 use std::borrow::Cow;
@@ -33,6 +35,12 @@ pub enum Section {
         /// The bars from top to bottom.
         bars: Vec<Bar>,
     },
+    /// Times by phase of several tests.
+    Times(Times),
+    /// One operation on the timelines of its resources.
+    Waterfall(Waterfall),
+    /// Names and values of figures, which a page compares with those of its other results.
+    Compared(Vec<(String, Cell)>),
     /// Advice to the user.
     Advice(Vec<Advice>),
     /// Advice by topic.
@@ -68,6 +76,65 @@ pub struct Point {
     pub conditions: Vec<String>,
 }
 
+/// Times by phase, with a stacked bar for each test.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Times {
+    /// Tests from top to bottom.
+    pub rows: Vec<Timed>,
+    /// Meaning of a row in a picture: `test`.
+    pub noun: &'static str,
+    /// Title and subtitle of a picture.
+    pub title: (String, String),
+    /// True if tables of the report have the figures, so that a terminal does not show the bars.
+    pub is_page_only: bool,
+}
+
+/// Time of a test by phase.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timed {
+    /// Bar with its name and the note of a picture. A page shows no bar without a time.
+    pub bar: BarRow,
+    /// Figure of the test, as the end of a sentence that begins with the name of the bar.
+    pub figure: String,
+    /// Remarks between the figure and the bar, one per line.
+    pub above: Vec<String>,
+    /// Remarks below the bar, one per line.
+    pub below: Vec<Advice>,
+    /// True if another row states the figure of this one. Only pictures show the row.
+    pub is_folded: bool,
+}
+
+/// One operation on the timelines of its resources.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Waterfall {
+    /// The operation. A sentence is the operation followed by its duration.
+    pub operation: String,
+    /// Duration, as the end of that sentence.
+    pub duration: String,
+    /// Title and subtitle of a picture.
+    pub title: (String, String),
+    /// Activities of every resource.
+    pub spans: Vec<Span>,
+    /// Time of the foreground by phase.
+    pub breakdown: Breakdown,
+}
+
+impl Report {
+    /// Picture of the report's bars or of its waterfall, as an SVG document; `None` if it has neither.
+    pub fn picture(&self) -> Option<String> {
+        self.sections.iter().find_map(|section| match section {
+            Section::Times(Times { rows, noun, title: (title, subtitle), .. }) => {
+                let bars: Vec<BarRow> = rows.iter().map(|row| row.bar.clone()).collect();
+                Some(plot::bars(&bars, noun, (title, subtitle), Scale::fitting(&bars)))
+            }
+            Section::Waterfall(Waterfall { spans, title: (title, subtitle), .. }) => {
+                Some(plot::waterfall_svg(spans, title, subtitle))
+            }
+            _ => None,
+        })
+    }
+}
+
 /// Bar of a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bar {
@@ -84,6 +151,8 @@ pub struct Table {
     pub key: &'static str,
     /// Line above the table; empty if the report has only one table.
     pub caption: String,
+    /// True if a terminal does not show the caption, because the rows explain themselves.
+    pub is_quiet: bool,
     /// Columns from left to right.
     pub columns: Vec<Column>,
     /// Rows with a cell for each column.
@@ -109,6 +178,8 @@ pub struct Column {
     pub heading: Cow<'static, str>,
     /// Alignment of the cells.
     pub align: Align,
+    /// True if a terminal does not show the heading, because the cells explain themselves.
+    pub is_quiet: bool,
 }
 
 /// Alignment of a column.
@@ -136,12 +207,12 @@ pub enum Cell {
 
 /// Column of text.
 fn words(heading: impl Into<Cow<'static, str>>) -> Column {
-    Column { heading: heading.into(), align: Align::Left }
+    Column { heading: heading.into(), align: Align::Left, is_quiet: false }
 }
 
 /// Column of numbers.
 fn numbers(heading: impl Into<Cow<'static, str>>) -> Column {
-    Column { heading: heading.into(), align: Align::Right }
+    Column { heading: heading.into(), align: Align::Right, is_quiet: false }
 }
 
 impl Table {
@@ -158,7 +229,7 @@ impl Table {
 
     /// Adds a column of text.
     #[must_use]
-    pub fn then_words(mut self, heading: &'static str) -> Self {
+    pub fn then_words(mut self, heading: impl Into<Cow<'static, str>>) -> Self {
         self.columns.push(words(heading));
         self
     }
@@ -183,6 +254,21 @@ impl Table {
         Self { minor: headings.to_vec(), ..self }
     }
 
+    /// Hides the headings of these columns in a terminal.
+    #[must_use]
+    pub fn quiet(mut self, headings: &[&str]) -> Self {
+        for column in self.columns.iter_mut().filter(|column| headings.contains(&&*column.heading)) {
+            column.is_quiet = true;
+        }
+        self
+    }
+
+    /// Sets a caption that a terminal does not show.
+    #[must_use]
+    pub fn named(self, caption: impl Into<String>) -> Self {
+        Self { is_quiet: true, ..self.titled(caption) }
+    }
+
     /// Sets the caption.
     #[must_use]
     pub fn titled(self, caption: impl Into<String>) -> Self {
@@ -194,6 +280,11 @@ impl Cell {
     /// Cell with a number and its displayed text.
     pub fn shown(value: f64, text: impl Into<String>) -> Self {
         Self::Number { value, text: text.into() }
+    }
+
+    /// Cell with a number, which is displayed with three significant digits.
+    pub fn number(value: f64) -> Self {
+        Self::shown(value, three(value))
     }
 
     /// Cell with a count, which is displayed with all digits.

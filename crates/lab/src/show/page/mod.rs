@@ -6,9 +6,11 @@
 pub(crate) mod model;
 
 use crate::show::number::three;
-use crate::show::plot::{ink, percentages};
-use floatgate_mtd::{Breakdown, Nanos, Phase};
-use model::{Bar, Cell, Chart, ChartBar, Heat, Section, Table, Waterfall, plain};
+use crate::show::plot::{ink, percentages, resource_name};
+use crate::show::report::{Timed, Waterfall};
+use floatgate_device::Span;
+use floatgate_mtd::{Nanos, Phase};
+use model::{Cell, Chart, ChartBar, Heat, Section, Table, plain};
 use serde_json::json;
 
 const STYLE: &str = include_str!("page.css");
@@ -163,7 +165,7 @@ fn figures(section: &Section) -> String {
         return section.conclusion.clone();
     }
     let of_bars: Vec<String> =
-        section.bars.iter().take(4).map(|bar| format!("{}: {}", bar.name, bar.figure)).collect();
+        section.bars.iter().take(4).map(|row| format!("{} {}", row.bar.label, row.figure)).collect();
     if !of_bars.is_empty() {
         return of_bars.join("; ");
     }
@@ -274,41 +276,40 @@ fn heat(heat: &Heat) -> String {
 const HEAT_MOST: f64 = 32.0;
 const HEAT_SHARE: f64 = 0.6;
 
-fn bars(bars: &[Bar]) -> String {
-    let mut used: Vec<Phase> = bars.iter().flat_map(|bar| &bar.parts).map(|(phase, _)| *phase).collect();
-    used.sort_by_key(|phase| Phase::ALL.into_iter().position(|p| p == *phase));
-    used.dedup();
-    let legend =
-        each(used, |phase| format!(r#"<li><span class="swatch p-{0}"></span> {0}</li>"#, phase.name()));
-    let bars = each(bars, |shown| format!("<li>{}</li>", bar(shown)));
+fn bars(rows: &[Timed]) -> String {
+    let is_used = |phase: &Phase| rows.iter().any(|row| row.bar.breakdown[*phase] > Nanos::ZERO);
+    let legend = each(Phase::ALL.into_iter().filter(is_used), |phase| {
+        format!(r#"<li><span class="swatch p-{phase}"></span> {phase}</li>"#)
+    });
+    let bars = each(rows, |row| format!("<li>{}</li>", bar(row)));
     format!(
         r#"<h3>Where the time goes</h3><p class="origin">Each bar is the whole time of its test.</p><ul class="legend">{legend}</ul><ul class="bars">{bars}</ul>"#
     )
 }
 
-fn bar(bar: &Bar) -> String {
-    let mut times = Breakdown::default();
-    bar.parts.iter().for_each(|&(phase, ns)| times.add(phase, Nanos::from_ns(ns)));
-    let shares = percentages(&times);
+fn bar(Timed { bar, figure, above, below, .. }: &Timed) -> String {
+    let shares = percentages(&bar.breakdown);
     let words: Vec<String> = shares.iter().map(|(phase, share)| format!("{phase} {share:.1} %")).collect();
     let words = escaped(&words.join(", "));
-    let total: u64 = bar.parts.iter().map(|(_, ns)| *ns).sum();
+    let total = bar.breakdown.total().as_ns();
     let share = |phase: Phase| {
         let share = shares.iter().find(|(known, _)| *known == phase);
         share.map_or_else(|| "&lt; 0.05 %".to_owned(), |(_, share)| format!("{share:.1} %"))
     };
-    let parts = each(&bar.parts, |&(phase, ns)| {
-        let (name, width) = (phase.name(), ns as f64 * 100.0 / total.max(1) as f64);
-        format!(r#"<span class="p-{name}" style="width:{width:.3}%" title="{name} {}"></span>"#, share(phase))
+    let parts = each(bar.breakdown.iter().filter(|(_, time)| *time > Nanos::ZERO), |(phase, time)| {
+        let width = time.as_ns() as f64 * 100.0 / total.max(1) as f64;
+        format!(
+            r#"<span class="p-{phase}" style="width:{width:.3}%" title="{phase} {}"></span>"#,
+            share(phase)
+        )
     });
-    let advice = match bar.advice.as_str() {
-        "" => String::new(),
-        advice => format!(r#"<p class="advice">{}</p>"#, escaped(advice)),
-    };
+    let remark = |text: &str| format!(r#"<p class="advice">{}</p>"#, escaped(&plain(text)));
     format!(
-        r#"<p class="figure"><strong>{}</strong> {}</p><div class="bar" role="img" aria-label="{words}">{parts}</div><p class="shares">{words}</p>{advice}"#,
-        escaped(&bar.name),
-        escaped(&bar.figure),
+        r#"<p class="figure"><strong>{}</strong> {}</p>{}<div class="bar" role="img" aria-label="{words}">{parts}</div><p class="shares">{words}</p>{}"#,
+        escaped(&plain(&bar.label)),
+        escaped(&plain(figure)),
+        each(above, |line| remark(line)),
+        each(below, |line| remark(&line.to_string())),
     )
 }
 
@@ -322,20 +323,19 @@ const LISTED_STEPS: usize = 500;
 
 fn waterfall(id: &str, waterfall: &Waterfall, most: usize) -> String {
     let spans = waterfall.spans.iter().take(most);
-    let data: Vec<_> =
-        spans.clone().map(|s| json!([s.resource, s.phase, s.start_ns, s.end_ns, s.what])).collect();
+    let cells = |s: &Span| {
+        let (resource, phase) = (resource_name(s.resource), s.phase.name());
+        (resource, phase, s.start.as_ns(), s.end.as_ns(), plain(s.what))
+    };
+    let data: Vec<_> = spans.clone().map(|s| json!(cells(s))).collect();
     let left_out = match waterfall.spans.len() - data.len() {
         0 => String::new(),
         steps => format!("; the last {steps} steps are not drawn"),
     };
-    let rows = each(spans.take(LISTED_STEPS), |s| {
+    let rows = each(spans.take(LISTED_STEPS).map(cells), |(resource, phase, start, end, what)| {
+        let what = escaped(&what);
         format!(
-            r#"<tr><td>{}</td><td>{}</td><td>{}</td><td class="n">{}</td><td class="n">{}</td></tr>"#,
-            escaped(&s.resource),
-            escaped(&s.what),
-            escaped(&s.phase),
-            s.start_ns,
-            s.end_ns,
+            r#"<tr><td>{resource}</td><td>{what}</td><td>{phase}</td><td class="n">{start}</td><td class="n">{end}</td></tr>"#
         )
     });
     let rest = match waterfall.spans.len() {
@@ -354,7 +354,7 @@ fn waterfall(id: &str, waterfall: &Waterfall, most: usize) -> String {
 <script type="application/json">{data}</script>
 <details><summary>The steps as a table</summary><div class="scroll"><table>
 <caption>Steps: {caption}</caption>{heads}<tbody>{rows}</tbody></table></div>{rest}</details></figure>"#,
-        caption = escaped(&waterfall.caption),
+        caption = escaped(&plain(&format!("{} {}", waterfall.operation, waterfall.duration))),
         data = embedded(&json!(data)),
         heads = heads(&["resource", "activity", "phase", "from (ns)", "to (ns)"]),
     )

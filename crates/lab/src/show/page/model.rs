@@ -1,7 +1,8 @@
 //! Contents of a report before conversion to HTML.
 
-use crate::show::report as study;
-use floatgate_mtd::Phase;
+use crate::show::plot::BarRow;
+use crate::show::report::{self as study, Timed, Waterfall};
+use floatgate_mtd::Nanos;
 use floatgate_mtd::size::text as size;
 use floatgate_mtd::words;
 use std::collections::BTreeSet;
@@ -22,7 +23,7 @@ pub(crate) struct Section {
     pub(crate) conclusion: String,
     /// Remarks of the result, one sentence each.
     pub(crate) notes: Vec<String>,
-    pub(crate) bars: Vec<Bar>,
+    pub(crate) bars: Vec<Timed>,
     pub(crate) waterfalls: Vec<Waterfall>,
     pub(crate) tables: Vec<Table>,
     /// Subject, names and figures that are compared with other sections.
@@ -96,6 +97,9 @@ const SHORT_CHARTS: usize = 6;
 /// Maximum number of rows of a table that gets a chart.
 const CHART_ROWS: usize = 30;
 
+/// Maximum number of bars of times.
+const BARS: usize = 200;
+
 impl Section {
     /// True if the section has bars, waterfalls or tables.
     pub(crate) fn has_more_than_facts(&self) -> bool {
@@ -155,39 +159,31 @@ impl Section {
                     section.notes.extend(table.below.iter().map(|line| plain(line)));
                     section.tables.push(Table::of_study(name, table));
                 }
+                study::Section::Times(times) => {
+                    let has_time = |row: &Timed| !row.is_folded && row.bar.breakdown.total() > Nanos::ZERO;
+                    section.bars.extend(times.rows.into_iter().filter(has_time).take(BARS));
+                }
+                study::Section::Waterfall(waterfall) => section.add_waterfall(waterfall),
+                study::Section::Compared(figures) => {
+                    let subject = section.heading.clone();
+                    let figures =
+                        figures.into_iter().map(|(name, cell)| (plain(&name), Cell::of_study(cell)));
+                    section.compared.push(Compared { subject, figures: figures.collect() });
+                }
             }
         }
         section
     }
-}
 
-/// Bar of a test: its time by phase.
-#[derive(Clone, Debug)]
-pub(crate) struct Bar {
-    pub(crate) name: String,
-    /// Speed or time of the test, with its unit.
-    pub(crate) figure: String,
-    /// Time by phase, ns.
-    pub(crate) parts: Vec<(Phase, u64)>,
-    /// Bottleneck and next step, in words.
-    pub(crate) advice: String,
-}
-
-/// Waterfall of one operation: the timelines of its resources.
-#[derive(Clone, Debug)]
-pub(crate) struct Waterfall {
-    pub(crate) caption: String,
-    pub(crate) spans: Vec<Stretch>,
-}
-
-/// Activity of a resource.
-#[derive(Clone, Debug)]
-pub(crate) struct Stretch {
-    pub(crate) resource: String,
-    pub(crate) phase: String,
-    pub(crate) start_ns: u64,
-    pub(crate) end_ns: u64,
-    pub(crate) what: String,
+    /// Adds the waterfall of an operation, and its time by phase as a bar.
+    fn add_waterfall(&mut self, waterfall: Waterfall) {
+        let Waterfall { operation, duration, breakdown, .. } = &waterfall;
+        if breakdown.total() > Nanos::ZERO {
+            let bar = BarRow { label: operation.clone(), breakdown: *breakdown, ..BarRow::default() };
+            self.bars.push(Timed { bar, figure: duration.clone(), ..Timed::default() });
+        }
+        self.waterfalls.push(waterfall);
+    }
 }
 
 /// Table that a reader can sort and filter.
@@ -224,6 +220,13 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
+    fn of_study(cell: study::Cell) -> Self {
+        match cell {
+            study::Cell::Text(text) => Self::Text(plain(&text)),
+            study::Cell::Number { value, text } => Self::Shown(value, plain(&text)),
+        }
+    }
+
     /// Displayed text of the cell.
     pub(crate) fn shown(&self) -> String {
         match self {
@@ -384,11 +387,10 @@ impl Table {
     }
 
     fn of_study(name: &str, table: study::Table) -> Self {
-        let cell = |cell: study::Cell| match cell {
-            study::Cell::Text(text) => Cell::Text(plain(&text)),
-            study::Cell::Number { value, text } => Cell::Shown(value, plain(&text)),
+        let row = |row: Vec<study::Cell>| Row {
+            cells: row.into_iter().map(Cell::of_study).collect(),
+            marked: false,
         };
-        let row = |row: Vec<study::Cell>| Row { cells: row.into_iter().map(cell).collect(), marked: false };
         let all = Self {
             caption: if table.caption.is_empty() { rows_of(name) } else { plain(&table.caption) },
             columns: table.columns.iter().map(|column| plain(&column.heading)).collect(),

@@ -6,8 +6,8 @@ use floatgate_mtd::{Instant, Nanos, Phase};
 /// Maximum number of rows of one resource: threads that use it at the same time have a row each.
 const MOST_ROWS: usize = 4;
 
-/// Name of a lane.
-pub(super) fn name(resource: Resource) -> String {
+/// Name of a resource in pictures.
+pub(crate) fn name(resource: Resource) -> String {
     match resource {
         Resource::Cpu => "CPU".to_owned(),
         Resource::Controller => "controller".to_owned(),

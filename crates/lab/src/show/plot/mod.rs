@@ -37,6 +37,7 @@ pub use bars::{BarRow, Scale, bars};
 pub use comparison::{Compared, Comparison, Published, comparisons};
 pub use curves::{Chart, Curve, curves};
 pub use heatmap::{Heatmap, heatmap};
+pub(crate) use lanes::name as resource_name;
 pub use palette::{Ink, ink};
 pub use panels::{Panel, panels};
 pub use share::{breakdown_text, legend_text, percentages, shares_text};
