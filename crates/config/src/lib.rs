@@ -53,7 +53,7 @@ pub use error::{ConfigError, Excerpt, Problem, Report};
 pub use kernel::{Gap, KernelChip, kernel_chips};
 pub use keys::{Key, keys};
 pub use library::{Kind, Library};
-pub use mechanism::{Core, CpuProfile, DriverWork, WordWork};
+pub use mechanism::{Core, CpuProfile, DriverWork, FifoWork, WordWork};
 pub use nearest::did_you_mean;
 pub use node::{Node, Table, Value};
 pub use parse::MAX_DEPTH;

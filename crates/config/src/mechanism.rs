@@ -54,6 +54,23 @@ pub struct DriverWork {
     pub mapped_rx: Option<WordWork>,
     /// Work for each word that the CPU writes to the memory window.
     pub mapped_tx: Option<WordWork>,
+    /// Work each time that the driver serves a FIFO (`fifo_bytes`), besides the words. The entry of the interrupt is added if
+    /// the interrupt handler moves the data.
+    pub fifo: FifoWork,
+}
+
+/// Work of the CPU each time that it serves a FIFO.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FifoWork {
+    /// Number of register reads.
+    pub register_reads: u32,
+    /// Number of register writes.
+    pub register_writes: u32,
+    /// Number of instructions.
+    pub instructions: u32,
+    /// Pause between two polls of the status, in ns. On average, half of it is lost.
+    pub poll_ns: u32,
 }
 
 /// Work of the CPU for each word that it moves.
@@ -281,14 +298,27 @@ struct Layers {
     page: f64,
     /// Instructions of an interrupt, the wake-up and the switch to the waiting thread.
     wakeup: f64,
+    /// Instructions from an interrupt until its handler runs.
+    interrupt: f64,
 }
 
 impl Layers {
     /// Linux: medians of fitted costs. The count of a call is the median over the boards with published page reads and
-    /// eraseblock reads.
-    const LINUX: Self = Self { call: 6_000.0, page: 6_000.0, wakeup: 14_000.0 };
+    /// eraseblock reads. An ARM1176 at 700 MHz takes 9 us from the edge of a pin until the handler of its interrupt runs
+    /// (J. Jackowski, "Raspberry Pi + Linux Interrupt Latency", 2013-03-01, the case without a display).
+    const LINUX: Self = Self { call: 6_000.0, page: 6_000.0, wakeup: 14_000.0, interrupt: 5_500.0 };
     /// Firmware without a kernel; the numbers are assumed.
-    const FIRMWARE: Self = Self { call: 300.0, page: 300.0, wakeup: 300.0 };
+    const FIRMWARE: Self = Self { call: 300.0, page: 300.0, wakeup: 300.0, interrupt: 300.0 };
+
+    /// Numbers of the software of a host.
+    fn of(tree: &Node) -> Self {
+        let firmware = tree.get("host.firmware");
+        if firmware.is_some_and(|node| matches!(node.value, Value::Bool(true))) {
+            Self::FIRMWARE
+        } else {
+            Self::LINUX
+        }
+    }
 }
 
 /// Durations of a CPU's basic operations.
@@ -299,6 +329,7 @@ struct Times {
     write_ns: f64,
     ordered_write_ns: f64,
     wakeup_us: f64,
+    interrupt_us: f64,
 }
 
 impl Times {
@@ -315,6 +346,12 @@ impl Times {
     fn op_us(&self, work: &DriverWork) -> f64 {
         let registers = self.registers_ns(work.register_reads, work.register_writes, work.ordered_writes);
         self.instructions_us(work.instructions.into()) + registers / 1e3
+    }
+
+    /// Time until a FIFO is served, without a wake-up.
+    fn fifo_us(&self, work: &FifoWork) -> f64 {
+        let registers = self.registers_ns(work.register_reads, work.register_writes, 0);
+        self.instructions_us(work.instructions.into()) + (registers + f64::from(work.poll_ns) / 2.0) / 1e3
     }
 
     fn byte_ns(&self, word: &WordWork) -> f64 {
@@ -343,6 +380,7 @@ fn derive_host(tree: &mut Node) -> Result<Option<Times>, ConfigError> {
         return Ok(host_times(tree));
     }
     if let Some(missing) = ["core", "clock_hz"].into_iter().find(|key| lacks(tree, key)) {
+        only_host_keys(tree)?;
         let example = if missing == "core" { "core=cortex-a7" } else { "clock_hz=1.2e9" };
         let message = format!("all costs follow from the CPU's core and clock: set host.cpu.{example}");
         return Err(match tree.get("host.cpu") {
@@ -359,8 +397,7 @@ fn derive_host(tree: &mut Node) -> Result<Option<Times>, ConfigError> {
     let (dmips, memory) = cpu.core.facts();
     let mhz = cpu.clock_hz as f64 / 1e6;
     let instruction_ps = ARM926_CYCLES * 110.0 / dmips as f64 * 1e6 / mhz;
-    let is_firmware = tree.get("host.firmware").is_some_and(|node| matches!(node.value, Value::Bool(true)));
-    let layers = if is_firmware { Layers::FIRMWARE } else { Layers::LINUX };
+    let layers = Layers::of(tree);
     let us = |instructions: f64| Value::Float(round(instructions * instruction_ps / 1e6));
     let costs = [
         ("instruction_ps", Value::Integer(instruction_ps.round() as i64)),
@@ -380,6 +417,16 @@ fn derive_host(tree: &mut Node) -> Result<Option<Times>, ConfigError> {
     Ok(host_times(tree).map(|times| Times { read_ns, write_ns, ordered_write_ns, ..times }))
 }
 
+/// Rejects a key that no host has. A wrong key may be the reason why the CPU is not known.
+fn only_host_keys(tree: &Node) -> Result<(), ConfigError> {
+    let Some(host) = tree.child("host") else { return Ok(()) };
+    let all = crate::keys();
+    let mut known: Vec<&str> =
+        all.iter().filter_map(|key| key.key.strip_prefix("host.")?.split('.').next()).collect();
+    known.dedup();
+    host.only_keys("host", &known)
+}
+
 /// True if the table `host.cpu` lacks this key.
 fn lacks(tree: &Node, key: &str) -> bool {
     tree.get(&format!("host.cpu.{key}")).is_none()
@@ -397,8 +444,9 @@ fn host_times(tree: &Node) -> Option<Times> {
     let instruction_ps = tree.extract::<f64>("host.instruction_ps").ok().filter(|&ps| ps > 0.0)?;
     let wakeup = tree.extract::<Microseconds>("host.wakeup_us").map_or(Nanos::ZERO, |us| us.0);
     let wakeup_us = wakeup.as_ns() as f64 / 1e3;
+    let interrupt_us = Layers::of(tree).interrupt * instruction_ps / 1e6;
     let (read_ns, write_ns) = (READ_NS, WRITE_NS);
-    Some(Times { instruction_ps, read_ns, write_ns, ordered_write_ns: write_ns, wakeup_us })
+    Some(Times { instruction_ps, read_ns, write_ns, ordered_write_ns: write_ns, wakeup_us, interrupt_us })
 }
 
 fn derive_controller(tree: &mut Node, origin: &Origin, work: &DriverWork, times: Times) {
@@ -426,6 +474,15 @@ fn derive_controller(tree: &mut Node, origin: &Origin, work: &DriverWork, times:
     for (path, word) in words {
         if let Some(word) = word {
             set_default(tree, path, "ns_per_byte", Value::Float(round(times.byte_ns(&word))), origin);
+        }
+    }
+    for (path, _) in words {
+        let text = |key: &str| tree.get(&format!("{path}.{key}")).map(|node| &node.value);
+        if text("fifo_bytes").is_some_and(|value| !matches!(value, Value::Integer(0))) {
+            let by_handler = matches!(text("fifo_by"), Some(Value::Text(by)) if &**by == "handler");
+            let entry = if by_handler { times.interrupt_us } else { 0.0 };
+            let us = Value::Float(round(entry + times.fifo_us(&work.fifo)));
+            set_default(tree, path, "interrupt_us", us, origin);
         }
     }
 }
@@ -508,6 +565,21 @@ mod tests {
         assert!(operation(&["host.cpu.register_read_ns=500"]) > usual);
     }
 
+    /// A FIFO that the interrupt handler empties costs the entry of the interrupt; one in a loop costs half of its polls' pause.
+    #[test]
+    fn a_fifo_costs_what_its_part_of_the_driver_costs() {
+        let served = |sets: &[&str]| {
+            let usual = ["controller.rx.fifo_bytes=32", "controller.work.fifo.register_reads=1"];
+            number(&config(BOARD, &[&usual, sets].concat()), "controller.rx.interrupt_us")
+        };
+        let in_loop = served(&["controller.rx.fifo_by=loop"]);
+        assert!((in_loop - 0.115).abs() < 1e-6, "{in_loop}");
+        let polled = served(&["controller.rx.fifo_by=loop", "controller.work.fifo.poll_ns=1000"]);
+        assert!((polled - 0.615).abs() < 1e-6, "{polled}");
+        let handler = served(&["controller.rx.fifo_by=handler"]);
+        assert!((4.0..5.0).contains(&handler), "5500 instructions at 1 GHz: {handler}");
+    }
+
     /// A barrier waits for the previous write on ARMv7, longer with an outer cache. It does not wait on ARMv8.
     #[test]
     fn ordered_writes_wait_on_armv7() {
@@ -533,6 +605,11 @@ mod tests {
             let error = library.resolve(&setup, &Override::parse_all(sets).unwrap()).unwrap_err();
             assert!(error.one_line().contains(names), "{}", error.one_line());
         }
+        // A prefix too many is named, not only what is missing because of it.
+        let text = "base = 'mt7986-gd5f1gq5ue'\nhost = { base = 'linux-cpu', host.cpu.core = 'cortex-a53' }";
+        let setup = library.setup_from(&Source::text("test", text)).unwrap();
+        let error = library.resolve(&setup, &[]).unwrap_err().one_line();
+        assert!(error.contains("unknown key `host` in [host]"), "{error}");
     }
 
     #[test]

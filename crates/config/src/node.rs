@@ -194,10 +194,22 @@ pub(super) fn unknown_key(path: &str, key: &str, known: &[&str], node: &Node) ->
     if let Some(help) = other_unit(key, known, number.as_deref()) {
         return error.help(help);
     }
+    let known: Vec<&str> = known.iter().chain(before_merging(path)).copied().collect();
+    let known = &known[..];
     match nearest(key, known.iter().copied(), 1).first() {
         Some(best) => error.help(format!("did you mean `{best}`? valid keys: {}", listed(known))),
         None if known.is_empty() => error.help("this table has no keys"),
         None => error.help(format!("valid keys: {}", listed(known))),
+    }
+}
+
+/// Keys of a table in a file that do not exist any more when the files are merged.
+const fn before_merging(path: &str) -> &'static [&'static str] {
+    match path.as_bytes() {
+        b"host" => &["base", "profile", "cpu"],
+        b"controller" => &["base", "profile", "work"],
+        b"chip" => &["base", "profile"],
+        _ => &[],
     }
 }
 

@@ -69,6 +69,10 @@ pub trait Device: Mtd + fmt::Debug + Send + Sync {
     /// Reason why the chip cannot be used, as text; also a power cut during the set-up.
     fn restart(&mut self) -> Result<(), String>;
 
+    /// Makes the driver forget which blocks are bad if it reads their markers only when a block is first used. After a boot it
+    /// does not know them.
+    fn forget_bad_blocks(&mut self) {}
+
     /// Creates an independent copy. Both share unchanged blocks.
     fn fork(&self) -> Box<dyn Device>;
 }
@@ -195,6 +199,10 @@ macro_rules! forward_device {
             self.inner_mut().restart()
         }
 
+        fn forget_bad_blocks(&mut self) {
+            self.inner_mut().forget_bad_blocks();
+        }
+
         fn fork(&self) -> Box<dyn Device> {
             Box::new(self.clone())
         }
@@ -295,6 +303,10 @@ fn calibrated(state: PhyState) -> Option<String> {
 impl Device for SpiNandDriver<SpiController<SpiNand>> {
     driver_device!();
 
+    fn forget_bad_blocks(&mut self) {
+        self.forget_bad_blocks();
+    }
+
     fn oracle(&mut self) -> &mut dyn Oracle {
         self.bus_mut().chip_mut()
     }
@@ -341,6 +353,10 @@ impl Device for SpiNorDriver<SpiController<SpiNor>> {
 
 impl Device for RawNandDriver<NandController<RawNand>> {
     driver_device!();
+
+    fn forget_bad_blocks(&mut self) {
+        self.forget_bad_blocks();
+    }
 
     fn oracle(&mut self) -> &mut dyn Oracle {
         self.bus_mut()

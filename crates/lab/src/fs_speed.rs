@@ -261,6 +261,7 @@ impl Bench {
         fs.sync().map_err(failed("sync"))?;
         let (mut flash, now) = fs.into_fs().into_device().map_err(|(why, _)| in_words(why))?;
         let before = flash.operations();
+        flash.inner_mut().forget_bad_blocks();
         step(self, &mut flash, now);
         let layers = self.layers.clone();
         let mounted = layers.mount(flash, now, &mut |flash, now| step(self, flash, now));

@@ -400,6 +400,7 @@ const HEAD: &str = "# Keys of setups, parts, controllers and hosts
 
 A setup is a TOML file; `floatgate list NAME` prints one to start from. `chip`, `controller` and `host` name a file of `parts/`,
 `controllers/` and `hosts/` in `crates/config/data/`, or are tables with `base = \"NAME\"` and the keys that differ. `--set KEY=VALUE` overrides any key.
+In such a table, keys have no prefix: `host = { base = \"linux-cpu\", cpu.core = \"cortex-a7\" }`.
 A part file of your own begins with the part that it is based on and with its name; the keys that differ follow: `base = \"w25n01gv\"`, `name = \"MINE\"`,
 `chip.timing.t_prog_us.typ = 400`. Every command accepts the path of such a file as a part. Commands that need a board use the best matching board of the catalogue.
 A plain number has the unit of its key; a text may name another: `\"80 MHz\"`, `\"3.5 ms\"`, `\"64 KiB\"`.

@@ -698,7 +698,9 @@ fn raw_nand(
     let (controller, host) = raw_nand_bus(config, spec, options)?;
     let ecc = ecc_engine(config, &host)?;
     let mut driver: raw_nand::Options = config.extract_or_default("driver")?;
-    if options.marks_on_demand && driver.bad_blocks == BadBlocks::Scan {
+    let is_given = config.tree().get("driver.bad_blocks").is_some();
+    let on_demand = options.marks_on_demand || !(is_given || controller.profile().scans_markers);
+    if on_demand && driver.bad_blocks == BadBlocks::Scan {
         driver.bad_blocks = BadBlocks::OnDemand;
     }
     wire::raw_nand(controller, &parts, host, ecc, driver).map_err(|e| probe_error(config, e))

@@ -54,6 +54,11 @@ pub struct NandProfile {
     /// cached reads).
     #[serde(default = "yes")]
     pub cached_reads: bool,
+    /// True if the driver reads the bad block markers of all blocks at probe. False if it reads the marker of a block when the
+    /// block is first used (Linux: its driver sets `NAND_SKIP_BBTSCAN`), which an attach of UBI then does. `driver.bad_blocks`
+    /// has priority.
+    #[serde(default = "yes")]
+    pub scans_markers: bool,
     /// True if the controller can program parts of a page (Linux: its driver does not set `NAND_NO_SUBPAGE_WRITE`).
     #[serde(default = "yes")]
     pub sub_page_writes: bool,

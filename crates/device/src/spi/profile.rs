@@ -75,20 +75,38 @@ pub struct DataPath {
     pub dtr_ns_per_byte: Option<u64>,
     /// True if the host moves data during the bus transfer (FIFO); false if the host moves data after it.
     pub overlap: bool,
-    /// Fill level of the FIFO in bytes at which it raises an interrupt; the clock then stops until the host has emptied
-    /// the FIFO. 0 without such interrupts.
+    /// Fill level of the FIFO in bytes at which the host moves its contents. The clock then stops until the host has emptied
+    /// the FIFO. 0 if the FIFO needs no attention of the host during a transfer.
     pub fifo_bytes: u32,
-    /// Time from an interrupt of the FIFO until the driver moves data, in us; `host.wakeup_us` is added.
+    /// Number of bytes for which the FIFO has room above `fifo_bytes`. The clock stops later by these bytes.
+    pub fifo_spare_bytes: u32,
+    /// Part of the driver that moves the contents of the FIFO.
+    pub fifo_by: FifoBy,
+    /// Time from the fill level of the FIFO until the driver moves data, in us; with `fifo_by = "thread"`, `host.wakeup_us` is
+    /// added.
     #[serde(with = "units::us")]
     pub interrupt_us: Nanos,
     /// Length of the longest transfer that does not use the FIFO's interrupts, in bytes.
     pub polled_bytes: u32,
 }
 
+/// Part of a driver that moves the contents of a FIFO.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FifoBy {
+    /// A thread, which each interrupt wakes.
+    #[default]
+    Thread,
+    /// The interrupt handler. The waiting thread wakes once, at the end of the operation.
+    Handler,
+    /// A loop that waits for the end of each piece of `fifo_bytes`, moves it, and starts the next piece.
+    Loop,
+}
+
 impl DataPath {
     /// The data path on a host with a wake-up time.
     fn on(mut self, host: &HostProfile) -> Self {
-        if self.fifo_bytes > 0 {
+        if self.fifo_bytes > 0 && self.fifo_by == FifoBy::Thread {
             self.interrupt_us += host.wakeup_us;
         }
         self
@@ -108,18 +126,25 @@ impl DataPath {
         if self.overlap { host.saturating_sub(wire) } else { host }
     }
 
-    /// Time until the last byte has passed a FIFO that raises an interrupt when it is full. After the wake-up the driver
-    /// continues until the FIFO is empty, while the bus transfer also continues.
+    /// Time until the last byte has passed a FIFO that the host serves at a fill level. The driver then continues until the FIFO
+    /// is empty, while the bus transfer also continues. A loop moves each piece while the bus is idle.
     fn by_interrupts(&self, bytes: u32, dtr: bool, wire: Nanos) -> Nanos {
         let (host, wires) = (self.ps_per_byte(dtr), wire.as_ns() * 1000 / u64::from(bytes.max(1)));
+        let (level, serve) = (u64::from(self.fifo_bytes.max(1)), self.interrupt_us.as_ns() * 1000);
         let (mut left, mut ps) = (u64::from(bytes), 0);
+        if self.fifo_by == FifoBy::Loop {
+            return Nanos::from_ns((left * (wires + host) + left.div_ceil(level) * serve) / 1000);
+        }
         while left > 0 {
-            let full = left.min(self.fifo_bytes.into());
+            let full = left.min(level);
+            // The end of the operation has an interrupt of its own.
+            let serve = if full == left && self.fifo_by == FifoBy::Handler { 0 } else { serve };
+            let spare = u64::from(self.fifo_spare_bytes).min(left - full).min(serve / wires.max(1));
             let drained = match wires.checked_sub(host) {
-                Some(gain) if gain > 0 => left.min(full * wires / gain).max(full),
+                Some(gain) if gain > 0 => left.min((full + spare) * wires / gain).max(full + spare),
                 _ => left,
             };
-            ps += full * wires + self.interrupt_us.as_ns() * 1000 + drained * host;
+            ps += full * wires + serve + drained * host;
             left -= drained;
         }
         Nanos::from_ns(ps / 1000)
@@ -315,5 +340,21 @@ mod tests {
         assert_eq!(Divider::Any.clock(180_000_000, 28_000_000), 25_714_285);
         assert_eq!(Divider::Power2.clock(90_000_000, 45_000_000), 45_000_000);
         assert_eq!(Divider::Power2.clock(90_000_000, 40_000_000), 22_500_000);
+    }
+
+    /// A wake-up of a thread is longest. The FIFO's room hides the time of a handler, and a loop lets the bus wait.
+    #[test]
+    fn the_time_of_a_fifo_depends_on_its_part_of_the_driver() {
+        let us = Nanos::from_us;
+        let host = HostProfile { wakeup_us: us(30), ..HostProfile::NONE };
+        let path = DataPath { ns_per_byte: 50_000, fifo_bytes: 96, interrupt_us: us(4), ..DataPath::default() };
+        let time = |path: DataPath| path.on(&host).excess(2048, false, us(410));
+        let (thread, handler) = (time(path), time(DataPath { fifo_by: FifoBy::Handler, ..path }));
+        let roomy = time(DataPath { fifo_by: FifoBy::Handler, fifo_spare_bytes: 32, ..path });
+        let in_loop = time(DataPath { fifo_by: FifoBy::Loop, ..path });
+        assert!(thread.as_ns() > handler.as_ns() * 3, "{thread:?} {handler:?}");
+        assert!(roomy < us(6), "only the last bytes remain: {roomy:?}");
+        assert_eq!(in_loop, Nanos::from_ns(22 * 4_000 + 2048 * 50 + 2048 * (410_000_000 / 2048) / 1000 - 410_000));
+        assert!(handler < in_loop);
     }
 }

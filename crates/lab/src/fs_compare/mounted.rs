@@ -125,11 +125,12 @@ impl Mounting<'_> {
         Vfs::on_new(fs, self.bench.cpu, self.bench.page_cache).map_err(machine::failed("sync"))
     }
 
-    /// Unmounts and mounts again, so that all caches are empty.
+    /// Unmounts and mounts again as after a boot, so that all caches are empty.
     fn again(&self, mut vfs: Vfs) -> Result<Remounted, Error> {
         let in_words = |why: String| Error::request(why, self.method.advice());
         vfs.sync().map_err(machine::failed("sync"))?;
-        let (flash, now) = vfs.into_fs().into_device().map_err(|(why, _)| in_words(why))?;
+        let (mut flash, now) = vfs.into_fs().into_device().map_err(|(why, _)| in_words(why))?;
+        flash.inner_mut().forget_bad_blocks();
         let (from, before) = (Moment::of(&flash, now), flash.operations());
         let mut attached = None;
         let mounted =

@@ -1,7 +1,7 @@
 //! Bad blocks: the maker's markers, and markers that the driver writes.
 
-use super::RawNandDriver;
-use crate::nand::bbt::BlockState;
+use super::{BadBlocks, RawNandDriver};
+use crate::nand::bbt::{BadBlockTable, BlockState};
 use crate::nand::span;
 use crate::raw_nand::bus::NandBus;
 use crate::raw_nand::command as c;
@@ -20,6 +20,14 @@ impl<B: NandBus> RawNandDriver<B> {
             Err(self.error(ErrorKind::BadBlock, addr))
         } else {
             Ok(())
+        }
+    }
+
+    /// With [`BadBlocks::OnDemand`], makes the driver read the marker of each block again when the block is next used, as after a
+    /// boot.
+    pub fn forget_bad_blocks(&mut self) {
+        if self.bad_blocks == BadBlocks::OnDemand {
+            self.bbt = BadBlockTable::new(self.geometry.blocks(), BlockState::Unknown);
         }
     }
 

@@ -2,13 +2,18 @@
 
 use super::super::command as c;
 use super::SpiNandDriver;
-use crate::nand::bbt::BlockState;
+use crate::nand::bbt::{BadBlockTable, BlockState};
 use crate::nand::span;
 use crate::spi::{SpiError, SpiMem};
 use floatgate_ecc::MARKER;
 use floatgate_mtd::Error;
 
 impl<S: SpiMem> SpiNandDriver<S> {
+    /// Makes the driver read the marker of each block again when the block is next used, as after a boot.
+    pub fn forget_bad_blocks(&mut self) {
+        self.bbt = BadBlockTable::new(self.spec.geometry.blocks(), BlockState::Unknown);
+    }
+
     pub(super) fn block_is_bad(&mut self, block: u32) -> Result<bool, Error> {
         if self.bbt.get(block) == BlockState::Unknown {
             let at = span::block_addr(&self.geometry, block);
