@@ -27,10 +27,15 @@ impl Verdict {
     }
 }
 
+/// File with the samples of a card.
+fn sample_file(folder: &str, card: &Unknown) -> String {
+    format!("{folder}/{:?}-{}.csv", card.family, card.seed)
+}
+
 fn probe(card: &Unknown) -> Answers {
     // Samples that were kept are analysed again, which takes a second for all.
     if let Ok(folder) = std::env::var("FLOATGATE_PROBE_FROM") {
-        let csv = std::fs::read_to_string(format!("{folder}/{}.csv", card.seed)).unwrap();
+        let csv = std::fs::read_to_string(sample_file(&folder, card)).unwrap();
         return conclude(&Samples::from_csv(&csv).unwrap());
     }
     let mut target = card.target();
@@ -40,7 +45,7 @@ fn probe(card: &Unknown) -> Answers {
     probe.measure_writes(&plan).unwrap();
     // To look at a card that is not right: `floatgate probe --from` reads its samples.
     if let Ok(folder) = std::env::var("FLOATGATE_PROBE_RAW") {
-        std::fs::write(format!("{folder}/{}.csv", card.seed), probe.samples().to_csv()).unwrap();
+        std::fs::write(sample_file(&folder, card), probe.samples().to_csv()).unwrap();
     }
     conclude(probe.samples())
 }
@@ -64,6 +69,8 @@ fn all_verdicts(card: &Unknown, answers: &Answers) -> Vec<Verdict> {
     if card.spec.dies == 1 {
         all.push(Verdict::of("planes", &answers.planes, card.spec.planes.into()));
     }
+    let au = card.spec.au_bytes;
+    all.push(Verdict::of("phase", &answers.phase, (au - card.hidden_sectors * 512 % au) % au));
     all
 }
 
@@ -74,6 +81,7 @@ struct Tally {
     answered: u64,
     /// Wrong with a confidence above [`SURE`].
     sure_but_wrong: u64,
+    all: u64,
 }
 
 /// Result of a campaign.
@@ -89,6 +97,7 @@ impl Campaign {
     fn add(&mut self, verdict: &Verdict) {
         let Verdict { question, confidence, is_answered, is_right } = *verdict;
         let tally = self.questions.entry(question).or_default();
+        tally.all += 1;
         tally.right += u64::from(is_right);
         tally.answered += u64::from(is_answered);
         tally.sure_but_wrong += u64::from(is_answered && !is_right && confidence > SURE);
@@ -119,9 +128,17 @@ impl Campaign {
         svg(&format!("Confidence of a probe, {} cards, seed {first}", self.cards), &levels)
     }
 
+    /// Prints a row for each question: right, wrong, of these with a confidence above [`SURE`], and unknown.
+    fn print_rows(&self, family: Family) {
+        for (question, Tally { right, answered, sure_but_wrong, all }) in &self.questions {
+            let (wrong, unknown) = (answered - right, all - answered);
+            println!("| {family:?} | {question} | {right} | {wrong} | {sure_but_wrong} | {unknown} |");
+        }
+    }
+
     fn print(&self, first: u64) {
         println!("{} cards from seed {first}", self.cards);
-        for (question, Tally { right, answered, sure_but_wrong }) in &self.questions {
+        for (question, Tally { right, answered, sure_but_wrong, .. }) in &self.questions {
             let percent = 100.0 * *right as f64 / self.cards as f64;
             println!(
                 "{question:16} right {right} ({percent:.1} %), answered {answered}, wrong above {SURE}: {sure_but_wrong}"
@@ -156,8 +173,9 @@ fn tell(card: &Unknown, answers: &Answers, verdict: &Verdict) {
 
 /// Probes cards on two threads; the results are in the order of the seeds.
 fn campaign(seeds: std::ops::Range<u64>) -> Campaign {
-    let campaign = campaign_of(Family::Usual, seeds.clone(), |card, answers| verdicts(card, answers).into());
+    let campaign = campaign_of(Family::Usual, seeds.clone(), all_verdicts);
     campaign.print(seeds.start);
+    campaign.print_rows(Family::Usual);
     campaign
 }
 
@@ -197,10 +215,7 @@ fn campaign_of(
 fn families(seeds: std::ops::Range<u64>) {
     let campaigns = Family::ALL.map(|family| (family, campaign_of(family, seeds.clone(), all_verdicts)));
     for (family, campaign) in &campaigns {
-        for (question, Tally { right, answered, sure_but_wrong }) in &campaign.questions {
-            let (wrong, unknown) = (answered - right, campaign.cards - answered);
-            println!("| {family:?} | {question} | {right} | {wrong} | {sure_but_wrong} | {unknown} |");
-        }
+        campaign.print_rows(*family);
     }
     campaigns.iter().for_each(|(_, campaign)| assert_honest(campaign));
 }

@@ -9,6 +9,7 @@ use floatgate_probe::{Noise, Simulated};
 #[derive(Debug)]
 pub(crate) struct Unknown {
     pub(crate) seed: u64,
+    pub(crate) family: Family,
     pub(crate) spec: CardSpec,
     /// Sectors of the card before the first that the host sees, as behind a partition.
     pub(crate) hidden_sectors: u64,
@@ -42,7 +43,7 @@ impl Family {
 impl Unknown {
     /// A card of a family.
     pub(crate) fn of(family: Family, seed: u64) -> Self {
-        let mut card = Self::new(seed);
+        let mut card = Self { family, ..Self::new(seed) };
         let mut chance = Random::new(hash(seed, family as u64, 78));
         let mut pick = |from: &[u64]| from[(chance.bits() % from.len() as u64) as usize];
         match family {
@@ -130,7 +131,7 @@ impl Unknown {
         let shift = [0, 0, 0, 0, 63, 2048, 8192 - 63, pick(&[1, 100, 777, 12_345, 8192 * 3])];
         let hidden_sectors = shift[pick(&[0, 1, 2, 3, 4, 5, 6, 7]) as usize];
         let noise = if seed.is_multiple_of(2) { 1.0 } else { 2.0 };
-        Self { seed, spec, hidden_sectors, noise }
+        Self { seed, family: Family::Usual, spec, hidden_sectors, noise }
     }
 
     pub(crate) fn target(&self) -> Simulated<Behind<Card>> {
