@@ -416,7 +416,7 @@ fn check_cells(config: &Config) -> Result<(), ConfigError> {
         return Err(config.wrong(&format!("cells.{key}"), format!("{c} C: the range is -55 to 150")));
     }
     if !(0.0..=1.0).contains(&cells.block_spread) {
-        let message = format!("{}: the range is 0 to 1, and chips have 0.01 to 0.13", cells.block_spread);
+        let message = format!("{}: the range is 0 to 1, and chips have 0.005 to 0.12", cells.block_spread);
         return Err(config.wrong("cells.block_spread", message));
     }
     if (0.0..=36_525.0).contains(&cells.age_days) {
