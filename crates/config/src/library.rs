@@ -323,9 +323,8 @@ impl Library {
         let near = nearest(name, kinds.iter().flat_map(|kind| self.names(*kind)).chain(kernel), 3);
         let other = Kind::ALL.into_iter().find(|&other| self.has(other, name));
         match (near.is_empty(), other) {
-            (_, Some(Kind::Card)) => {
-                error.help(format!("`{name}` is a card, and only flash without a controller can be used here"))
-            }
+            (_, Some(Kind::Card)) => error
+                .help(format!("`{name}` is a card, and only flash without a controller can be used here")),
             (_, Some(other)) => {
                 error.help(Advice::from(format!("`{name}` is a {}; ", other.noun())).and(all))
             }

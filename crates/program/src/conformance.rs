@@ -519,7 +519,8 @@ impl Bench {
 
     /// First violation of a kind that the driver caused in a check, with the bytes of the command.
     fn violation(&self, is_wanted: impl Fn(&Recorded) -> bool) -> Option<String> {
-        let first = self.chip(|chip| chip.violations()?.recorded().iter().find(|one| is_wanted(one)).cloned())?;
+        let first =
+            self.chip(|chip| chip.violations()?.recorded().iter().find(|one| is_wanted(one)).cloned())?;
         let bytes: Vec<String> = first.bytes.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
         Some(format!("{}: {}", first.rule, bytes.join(" ")))
     }

@@ -50,12 +50,18 @@ pub(super) fn begin(named: Option<&Path>, path: &Path, host: &mut Host) -> Resul
 
 /// Reports contents of a device that an interrupted probe has not restored. A probe that writes is refused, because it would save and restore
 /// the contents that the interrupted one has left.
-pub(super) fn check_restored(named: Option<&Path>, path: &Path, host: &mut Host, writes: bool) -> Result<(), Failure> {
+pub(super) fn check_restored(
+    named: Option<&Path>,
+    path: &Path,
+    host: &mut Host,
+    writes: bool,
+) -> Result<(), Failure> {
     // Without a folder no probe has saved anything.
     let Ok(folder) = folder(named) else { return Ok(()) };
     let Ok(Some(file)) = host.unrestored_in(&folder) else { return Ok(()) };
     let (device, saved) = (path.display(), file.display());
-    let problem = format!("{device}: an interrupted probe has not restored the contents that are saved in {saved}");
+    let problem =
+        format!("{device}: an interrupted probe has not restored the contents that are saved in {saved}");
     let help = format!(
         "`floatgate probe {device} --restore {saved}` writes them back; `floatgate probe --forget {saved}` deletes them if they are no longer needed"
     );

@@ -318,7 +318,8 @@ fn a_driver_that_reads_the_status_after_its_wait_has_waited() {
     let folder = fresh("c-program-nand");
     let source = folder.join("nand.c");
     std::fs::write(&source, NAND_DRIVER).unwrap();
-    for (flags, waits) in [(&[][..], true), (&["-DNO_WAIT", "-DSTATUS_LOOP"], true), (&["-DNO_WAIT"], false)] {
+    for (flags, waits) in [(&[][..], true), (&["-DNO_WAIT", "-DSTATUS_LOOP"], true), (&["-DNO_WAIT"], false)]
+    {
         compile(&folder, "nand", &source, flags);
         let run = run_in(&folder, "conformance mx30lf2g18ac --driver ./nand.so --json".split_whitespace());
         let json: Value = serde_json::from_str(&run.out).unwrap();

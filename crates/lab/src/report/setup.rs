@@ -2,8 +2,8 @@
 
 use super::read;
 use crate::certainty;
-use crate::envelope::ResultKind;
 use crate::envelope::Reported as _;
+use crate::envelope::ResultKind;
 use crate::show::page::model::{Cell, Section, Table, plain};
 use crate::speed::SpeedOptions;
 use crate::speed_run;
