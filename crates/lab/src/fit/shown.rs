@@ -81,7 +81,7 @@ impl FitReport {
     fn worst(&self) -> String {
         let alone = self.median_left_out.zip(self.worst_left_out).map(|(median, worst)| {
             let median = unsigned(median);
-            let worst = unsigned(worst);
+            let worst = signed_percent(worst);
             format!("; each figure predicted by the others: median {median}, worst {worst}")
         });
         format!("worst residual {}{}", signed_percent(self.worst), alone.unwrap_or_default())

@@ -262,7 +262,8 @@ fn figures(matrix: &Matrix) -> Table {
     let names = ["card", "workload", "filesystem"];
     let numbers = ["time", "relative", "sync", "WA", "erased", "AUs", "AU changes/file"];
     let cells = matrix.cards.iter().flat_map(|card| sorted(matrix, &card.card)).map(row);
-    Table::new(&names[usize::from(is_single)..], &numbers, cells)
+    let table = Table::new(&names[usize::from(is_single)..], &numbers, cells);
+    if is_single { table } else { table.titled("Cards, filesystems and workloads") }
 }
 
 /// Table with a row for each card: the mean relative time of each filesystem.
