@@ -77,8 +77,8 @@ impl Residuals {
         &STORED
     }
 
-    /// Standard deviation of the logarithm of the time of this operation. Without a board that has rows under other
-    /// settings, the deviation is that of figures of other kinds.
+    /// Standard deviation of the logarithm of the time of this operation. If no board has rows under other settings, the deviation for
+    /// figures of other kinds is used.
     pub(super) fn of(&self, operation: Operation, from: Given) -> f64 {
         let other = || self.find(operation, Given::OtherKinds).filter(|_| from == Given::OtherSettings);
         self.find(operation, from).or_else(other).map_or(UNKNOWN, |kind| kind.deviation)
