@@ -29,6 +29,9 @@ pub struct CpuProfile {
     /// Time of a write to a device register, in ns; the usual value of the core when absent.
     #[serde(default)]
     pub register_write_ns: Option<u32>,
+    /// True if the kernel checks each use of its locks (Linux: `PROVE_LOCKING`), which makes calls and operations slower.
+    #[serde(default)]
+    pub lock_debugging: bool,
 }
 
 /// Work of a controller's driver: `controller.work`.
@@ -268,6 +271,15 @@ impl Memory {
         }
     }
 
+    /// Time of a miss of the kernel's code in a first-level cache of 16 KiB, ns. A second-level cache or a larger first-level cache holds
+    /// this code.
+    const fn line_ns(self) -> f64 {
+        match self {
+            Self::Level1 => self.miss_ns() as f64,
+            Self::Level2 | Self::Prefetched | Self::Tight | Self::TightSlowBus => 0.0,
+        }
+    }
+
     /// Time to fetch a cache line of 32 bytes from memory, ns.
     const fn miss_ns(self) -> i64 {
         match self {
@@ -321,6 +333,29 @@ impl Layers {
     }
 }
 
+/// Number of instructions, and of cache lines that are fetched.
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    instructions: f64,
+    lines: f64,
+}
+
+/// No work.
+const NOTHING: Count = Count { instructions: 0.0, lines: 0.0 };
+
+/// Work that lock debugging adds to each layer: Linux 6.1 with `PROVE_LOCKING` minus the same kernel without it, both compiled for
+/// ARMv5 and counted in QEMU with caches of 16 KiB. docs/fidelity.md describes the measurement.
+struct LockDebugging;
+
+impl LockDebugging {
+    /// Locks of the chip and its controller.
+    const CALL: Count = Count { instructions: 1_600.0, lines: 80.0 };
+    /// Runtime power management and the waiting for an interrupt that has come.
+    const OPERATION: Count = Count { instructions: 2_600.0, lines: 150.0 };
+    /// From the interrupt until the thread that waited for it continues.
+    const WAKEUP: Count = Count { instructions: 13_400.0, lines: 450.0 };
+}
+
 /// Durations of a CPU's basic operations.
 #[derive(Clone, Copy, Debug)]
 struct Times {
@@ -330,6 +365,8 @@ struct Times {
     ordered_write_ns: f64,
     wakeup_us: f64,
     interrupt_us: f64,
+    /// Time that lock debugging adds to an operation, us.
+    checks_us: f64,
 }
 
 impl Times {
@@ -345,7 +382,7 @@ impl Times {
 
     fn op_us(&self, work: &DriverWork) -> f64 {
         let registers = self.registers_ns(work.register_reads, work.register_writes, work.ordered_writes);
-        self.instructions_us(work.instructions.into()) + registers / 1e3
+        self.instructions_us(work.instructions.into()) + registers / 1e3 + self.checks_us
     }
 
     /// Time until a FIFO is served, without a wake-up.
@@ -398,12 +435,18 @@ fn derive_host(tree: &mut Node) -> Result<Option<Times>, ConfigError> {
     let mhz = cpu.clock_hz as f64 / 1e6;
     let instruction_ps = ARM926_CYCLES * 110.0 / dmips as f64 * 1e6 / mhz;
     let layers = Layers::of(tree);
-    let us = |instructions: f64| Value::Float(round(instructions * instruction_ps / 1e6));
+    let checks_us = |count: Count| {
+        let us = count.instructions * instruction_ps / 1e6 + count.lines * memory.line_ns() / 1e3;
+        if cpu.lock_debugging { us } else { 0.0 }
+    };
+    let us = |instructions: f64, checks: Count| {
+        Value::Float(round(instructions * instruction_ps / 1e6 + checks_us(checks)))
+    };
     let costs = [
         ("instruction_ps", Value::Integer(instruction_ps.round() as i64)),
-        ("call_us", us(layers.call)),
-        ("page_us", us(layers.page)),
-        ("wakeup_us", us(layers.wakeup)),
+        ("call_us", us(layers.call, LockDebugging::CALL)),
+        ("page_us", us(layers.page, NOTHING)),
+        ("wakeup_us", us(layers.wakeup, LockDebugging::WAKEUP)),
         ("copy_ns_per_kb", Value::Integer((memory.copy_cycles() * 1e6 / mhz).round() as i64)),
         ("cache_miss_ns", Value::Integer(memory.miss_ns())),
     ];
@@ -414,7 +457,8 @@ fn derive_host(tree: &mut Node) -> Result<Option<Times>, ConfigError> {
     let read_ns = cpu.register_read_ns.map_or(read_ns, f64::from);
     let write_ns = cpu.register_write_ns.map_or(write_ns, f64::from);
     let ordered_write_ns = write_ns.max(read_ns * f64::from(cpu.core.barrier_accesses()));
-    Ok(host_times(tree).map(|times| Times { read_ns, write_ns, ordered_write_ns, ..times }))
+    let checks_us = checks_us(LockDebugging::OPERATION);
+    Ok(host_times(tree).map(|times| Times { read_ns, write_ns, ordered_write_ns, checks_us, ..times }))
 }
 
 /// Rejects a key that no host has. A wrong key may be the reason why the CPU is not known.
@@ -446,7 +490,15 @@ fn host_times(tree: &Node) -> Option<Times> {
     let wakeup_us = wakeup.as_ns() as f64 / 1e3;
     let interrupt_us = Layers::of(tree).interrupt * instruction_ps / 1e6;
     let (read_ns, write_ns) = (READ_NS, WRITE_NS);
-    Some(Times { instruction_ps, read_ns, write_ns, ordered_write_ns: write_ns, wakeup_us, interrupt_us })
+    Some(Times {
+        instruction_ps,
+        read_ns,
+        write_ns,
+        ordered_write_ns: write_ns,
+        wakeup_us,
+        interrupt_us,
+        checks_us: 0.0,
+    })
 }
 
 fn derive_controller(tree: &mut Node, origin: &Origin, work: &DriverWork, times: Times) {
@@ -591,6 +643,23 @@ mod tests {
         assert!(byte("cortex-a9", "ordered_writes") > byte("cortex-a7", "ordered_writes"));
         assert!(byte("cortex-a7", "ordered_writes") > plain);
         assert_eq!(byte("cortex-a53", "ordered_writes"), byte("cortex-a53", "register_writes"));
+    }
+
+    /// Lock debugging makes all software slower, and a core without a second-level cache more so.
+    #[test]
+    fn lock_debugging_makes_calls_and_operations_slower() {
+        let costs = |core: &str, checks: bool| {
+            let core = format!("host.cpu.core={core}");
+            let config = config(BOARD, &[&core, &format!("host.cpu.lock_debugging={checks}")]);
+            let paths = ["host.call_us", "host.wakeup_us", "controller.exec.setup_us"];
+            paths.map(|path| number(&config, path))
+        };
+        let ratios = |core: &str| {
+            let (with, without) = (costs(core, true), costs(core, false));
+            assert!(with.iter().zip(&without).all(|(with, without)| with > without), "{core} {with:?}");
+            with.iter().sum::<f64>() / without.iter().sum::<f64>()
+        };
+        assert!(ratios("arm926") > ratios("cortex-a7"));
     }
 
     /// The costs of an example CPU are not used for an unknown CPU.

@@ -295,9 +295,12 @@ impl Concluded for FitReport {
 }
 
 impl Concluded for FromTwo {
-    /// States the median errors of reads and programs of which one row was given, and the share of intervals that hold.
+    /// States the median errors of reads and programs of which one row was given, and the share of intervals that hold. Rows under the
+    /// same settings count; without them, those under other settings.
     fn conclusion(&self) -> String {
-        let all = self.kinds.iter().filter(|kind| kind.board.is_none() && kind.from == Given::SameKind);
+        let is_given = |from: Given| self.kinds.iter().any(|kind| kind.board.is_none() && kind.from == from);
+        let from = if is_given(Given::SameKind) { Given::SameKind } else { Given::OtherSettings };
+        let all = self.kinds.iter().filter(|kind| kind.board.is_none() && kind.from == from);
         let words: Vec<String> = all
             .map(|kind| {
                 let (median, hold) = (percent(kind.median), percent(kind.hold));

@@ -415,7 +415,8 @@ fn from_two(table: &str) -> FromTwo {
 fn boards_are_predicted_from_two_of_their_rows() {
     let result = from_two("samd21");
     let count = |from: Given| result.rows.iter().filter(|row| row.from == from).count();
-    assert_eq!((count(Given::SameKind), count(Given::OtherKinds), count(Given::Nothing)), (2, 1, 3));
+    // The two reads take different paths.
+    assert_eq!((count(Given::OtherSettings), count(Given::OtherKinds), count(Given::Nothing)), (2, 1, 3));
     for row in &result.rows {
         assert!(row.interval.min < row.predicted && row.predicted < row.interval.max, "{row:?}");
         assert!(row.given.len() == if row.from == Given::Nothing { 0 } else { 2 }, "{row:?}");

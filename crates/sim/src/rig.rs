@@ -674,8 +674,7 @@ fn raw_nand_bus(
     options: RigOptions,
 ) -> Result<(NandController<RawNand>, HostProfile), Error> {
     let host: HostProfile = config.extract_or_default("host")?;
-    let mut profile: NandProfile = config.extract("controller")?;
-    profile.op_cost = profile.op_cost.on(&host);
+    let profile: NandProfile = config.extract("controller")?;
     let bus: NandBoard = config.extract_or_default("bus")?;
     if (1..SLOWEST_HZ).contains(&bus.clock_hz) {
         let hz = bus.clock_hz;
@@ -685,7 +684,8 @@ fn raw_nand_bus(
             .help(format!("write {hz}e6 or \"{hz} MHz\""))
             .into());
     }
-    Ok((NandController::new(profile, bus, raw_nand_chips(config, spec, options)?), host))
+    let chips = raw_nand_chips(config, spec, options)?;
+    Ok((NandController::new(profile, bus, chips).on(&host), host))
 }
 
 fn raw_nand(

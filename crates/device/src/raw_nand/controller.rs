@@ -6,6 +6,7 @@ use super::command as c;
 use super::timing::{BusTiming, DataInterface, Modes};
 use crate::array::Array;
 use crate::cells::Cells;
+use crate::host::HostProfile;
 use crate::oracle::{Faults, Oracle, PageTruth};
 use crate::power::Power;
 use crate::spi::mean_wait;
@@ -127,6 +128,8 @@ pub struct NandController<C> {
     timing: BusTiming,
     bus: Timeline,
     power: Power,
+    /// Time from the interrupt at the end of an operation until the driver's thread continues.
+    wakeup: Nanos,
 }
 
 /// Type of the previous step, on which delays depend.
@@ -190,7 +193,15 @@ impl<C: NandChip> NandController<C> {
             timing,
             bus: Timeline::default(),
             power: Power::default(),
+            wakeup: Nanos::ZERO,
         }
+    }
+
+    /// The controller on a host whose threads take this time to wake up.
+    #[must_use]
+    pub fn on(self, host: &HostProfile) -> Self {
+        let wakeup = if self.profile.op_cost.interrupt { host.wakeup_us } else { Nanos::ZERO };
+        Self { wakeup, ..self }
     }
 
     /// The chip behind a CE#, for access to state that drivers cannot see.
@@ -454,11 +465,18 @@ impl<C: NandChip> NandController<C> {
         let limit = self.profile.max_transfer_bytes;
         if limit != 0 && u64::from(len) > limit {
             let further = (u64::from(len) - 1) / limit;
-            let cost = self.profile.op_cost.setup_us + self.profile.op_cost.finish_us;
+            let cost = self.profile.op_cost.setup_us + self.profile.op_cost.finish_us + self.wakeup;
             host.spend(Resource::Controller, Phase::Controller, cost * further, "further operations");
         }
         self.bus.hold_until(host.now());
     }
+}
+
+/// True if an operation takes so long that the driver's thread sleeps until its interrupt. Commands and a few register bytes end
+/// before the thread is asleep.
+#[inline]
+fn outlasts_falling_asleep(instrs: &[Instr<'_>]) -> bool {
+    instrs.iter().any(|instr| matches!(instr, Instr::Wait(_) | Instr::In(_) | Instr::Out(_)))
 }
 
 impl<C: NandChip> NandBus for NandController<C> {
@@ -506,7 +524,8 @@ impl<C: NandChip> NandBus for NandController<C> {
         let cost = self.profile.op_cost;
         host.spend(Resource::Controller, Phase::Controller, cost.setup_us, "set-up");
         let outcome = self.run(host, instrs);
-        host.spend(Resource::Controller, Phase::Controller, cost.finish_us, "completion");
+        let wakeup = if outlasts_falling_asleep(instrs) { self.wakeup } else { Nanos::ZERO };
+        host.spend(Resource::Controller, Phase::Controller, cost.finish_us + wakeup, "completion");
         outcome
     }
 }

@@ -46,7 +46,8 @@ pub struct OpCost {
     /// Time from the last clock until the driver continues, in us: interrupt, DMA unmap, wake-up.
     #[serde(with = "units::us")]
     pub finish_us: Nanos,
-    /// True if the driver sleeps until an interrupt reports the end of the operation; `host.wakeup_us` is then added.
+    /// True if the driver sleeps until an interrupt reports the end of the operation; `host.wakeup_us` is then added. A raw NAND
+    /// operation without data and without a wait for the array ends before the driver sleeps.
     pub interrupt: bool,
 }
 

@@ -8,7 +8,7 @@
 
 use super::model::Model;
 use super::parameters;
-use super::posterior::{Matrix, Posterior, Reaction, variance};
+use super::posterior::{OfBoard, Posterior, Reaction, variance};
 use super::residuals::{Deviation, Given, Residuals, Sample};
 use super::{Block, Figure, Measure, Measurement, solve};
 use crate::interval::Interval;
@@ -203,6 +203,8 @@ struct Predicted<'p> {
 struct PredictedRow {
     name: String,
     operation: Operation,
+    /// Overrides of the row.
+    set: Vec<String>,
     /// Range of published speeds that the tool prints as the same figure, KiB/s.
     published: (f64, f64),
     reaction: Reaction,
@@ -222,25 +224,26 @@ impl PredictedRow {
 
 impl Predicted<'_> {
     fn samples(&self, board: usize, residuals: &Residuals) -> Vec<Sample> {
-        let Some(covariance) = self.posterior.of_boards(residuals) else { return Vec::new() };
+        let Some(found) = self.posterior.of_boards(residuals) else { return Vec::new() };
         let one = |row: &PredictedRow| Sample {
             board,
             operation: row.operation,
-            from: self.posterior.given(row.operation),
+            from: self.posterior.given(row.operation, &row.set),
             error: row.ratio().ln().abs(),
-            variance: variance(&covariance, &row.reaction.slopes),
+            variance: variance(&found.covariance, &row.reaction.slopes),
+            tension: found.tension,
         };
         self.rows.iter().map(one).collect()
     }
 
     fn rows(&self, residuals: &Residuals) -> Vec<FromTwoRow> {
-        let Some(covariance) = self.posterior.of_boards(residuals) else { return Vec::new() };
-        self.rows.iter().map(|row| self.row(row, &covariance, residuals)).collect()
+        let Some(found) = self.posterior.of_boards(residuals) else { return Vec::new() };
+        self.rows.iter().map(|row| self.row(row, &found, residuals)).collect()
     }
 
-    fn row(&self, row: &PredictedRow, covariance: &Matrix, residuals: &Residuals) -> FromTwoRow {
-        let from = self.posterior.given(row.operation);
-        let time = row.reaction.interval(covariance, residuals.of(row.operation, from));
+    fn row(&self, row: &PredictedRow, found: &OfBoard, residuals: &Residuals) -> FromTwoRow {
+        let from = self.posterior.given(row.operation, &row.set);
+        let time = row.reaction.interval(found, residuals.of(row.operation, from));
         let interval = Interval { min: kib_s(time.max), max: kib_s(time.min) };
         let (min, max) = row.published;
         FromTwoRow {
@@ -387,6 +390,7 @@ impl<'p> Board<'p> {
             Some(PredictedRow {
                 name: subject.name(),
                 operation: Operation::of_test(subject.test),
+                set: subject.row.set.clone(),
                 published: *speeds.get(i)?,
                 reaction,
             })

@@ -319,7 +319,7 @@ fn predictions(
     mut sets: Vec<Vec<String>>,
 ) -> Vec<Prediction> {
     let residuals = Residuals::stored();
-    let Some(covariance) = posterior.of_boards(residuals) else { return Vec::new() };
+    let Some(board) = posterior.of_boards(residuals) else { return Vec::new() };
     sets.dedup();
     let of_set = |set: Vec<String>| {
         let reactions = posterior.reactions(whole, &set, &PREDICTED).unwrap_or_default();
@@ -327,8 +327,8 @@ fn predictions(
         let kib_s = |ns: f64| 1e9 / (ns * 1024.0);
         let one = |reaction: &Reaction| {
             let operation = Operation::of_test(reaction.test);
-            let own = residuals.of(operation, posterior.given(operation));
-            let time = reaction.interval(&covariance, own);
+            let own = residuals.of(operation, posterior.given(operation, &set));
+            let time = reaction.interval(&board, own);
             Prediction {
                 name: reaction.test.name(),
                 operation,

@@ -285,6 +285,12 @@ impl<'l> Model<'l> {
         Some((half * half / 3.0 + model * model).sqrt())
     }
 
+    /// Overrides of a row's condition.
+    pub(super) fn set(&self, row: usize) -> &[String] {
+        let condition = self.targets.get(row).and_then(|target| self.conditions.get(target.condition));
+        condition.map_or(&[], |condition| &condition.set)
+    }
+
     /// Operation of the only test of a row.
     pub(super) fn operation(&self, row: usize) -> Operation {
         match self.targets.get(row).map(|target| target.tests.as_slice()) {

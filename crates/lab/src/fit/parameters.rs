@@ -54,8 +54,9 @@ pub enum Prior {
 /// AM62A, MT7986, MT7981.
 const OPERATIONS: [f64; 6] = [13.0, 25.0, 28.0, 17.0, 21.0, 37.0];
 
-/// Number of CPU instructions, in thousands, per MTD call on four boards: BCM47622, AM62A, ZC702, i.MX28.
-const CALLS: [f64; 4] = [2.0, 6.0, 11.0, 21.0];
+/// Number of CPU instructions, in thousands, per MTD call on four boards, without those of lock debugging: BCM47622, AM62A, ZC702,
+/// i.MX28.
+const CALLS: [f64; 4] = [2.0, 6.0, 11.0, 15.0];
 
 /// Standard deviation of the logarithm of a cost between boards: a fitted setup is another board, or its costs are
 /// doubtful.

@@ -69,6 +69,9 @@ pub struct Options {
     pub multi_plane: bool,
     /// True to read parts of pages by ECC step if software corrects (Linux since 2.6.27: `NAND_SUBPAGE_READ`).
     pub sub_page_reads: bool,
+    /// True to read each page back after its program, without ECC, and to compare its data (Linux before 3.7 with
+    /// `MTD_NAND_VERIFY_WRITE`).
+    pub verify_writes: bool,
     /// Source from which the driver learns which blocks are bad.
     pub bad_blocks: BadBlocks,
 }
@@ -81,6 +84,7 @@ impl Default for Options {
             cached_programs: false,
             multi_plane: false,
             sub_page_reads: true,
+            verify_writes: false,
             bad_blocks: BadBlocks::Scan,
         }
     }
@@ -126,6 +130,8 @@ pub struct RawNandDriver<B> {
     bounced: Option<u64>,
     /// True if parts of pages are read in ECC steps.
     reads_steps: bool,
+    /// True if each programmed page is read back and compared.
+    verifies: bool,
     oob: Vec<u8>,
     blank_oob: Vec<u8>,
     /// Buffer for the OOB bytes of a program, including ECC bytes.
@@ -213,7 +219,7 @@ impl<B: NandBus> RawNandDriver<B> {
         let layout = engine.code().map_or_else(|| OobLayout::no_ecc(g.oob_bytes), |code| *code.layout());
         let geometry = mtd_geometry(&info, &engine, &layout, bus.sub_page_writes());
         let rows = info.rows();
-        let supported = SupportedModes::detect(&info, &bus, &engine);
+        let supported = SupportedModes::detect(&info, &bus, &engine, &options);
         Self {
             sequential: options.continuous.unwrap_or(true) && supported.continuous.is_ok(),
             cached_programs: options.cached_programs && supported.cached_programs.is_ok(),
@@ -227,6 +233,7 @@ impl<B: NandBus> RawNandDriver<B> {
             retries: 0,
             bounce: vec![0xFF; g.page_bytes as usize],
             bounced: None,
+            verifies: options.verify_writes,
             reads_steps: options.sub_page_reads && engine.kind() == EngineKind::Software && !g.small_page(),
             oob: vec![0xFF; g.oob_bytes as usize],
             spare: vec![0xFF; g.oob_bytes as usize],

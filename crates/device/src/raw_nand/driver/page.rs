@@ -292,7 +292,19 @@ impl<B: NandBus> RawNandDriver<B> {
         self.profile.page(&mut self.host);
         let (failed, _) =
             self.encode(at, data, oob, |driver, oob| driver.store_page(at, data, oob, c::PROGRAM_CONFIRM))?;
-        if failed { Err(self.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }
+        if failed {
+            return Err(self.error(ErrorKind::ProgramFailed, at.addr));
+        }
+        if self.verifies { self.verify(at, data) } else { Ok(()) }
+    }
+
+    /// Reads a page back without ECC, and compares it with the programmed data. A timing-only chip has no data to compare.
+    #[cold]
+    fn verify(&mut self, at: PageAt, data: &[u8]) -> Result<(), Error> {
+        let mut back = vec![0; data.len()];
+        self.load_page(at, &mut back, &mut []).map_err(|error| self.failed(error, at.addr))?;
+        let is_same = !self.bus.keeps_data() || back == data;
+        if is_same { Ok(()) } else { Err(self.error(ErrorKind::ProgramFailed, at.addr)) }
     }
 
     /// Erases the block of the page `at`.

@@ -12,12 +12,20 @@ pub(super) struct SupportedModes {
 }
 
 impl SupportedModes {
-    pub(super) fn detect<B: NandBus>(info: &ChipInfo, bus: &B, engine: &EccEngine) -> Self {
+    pub(super) fn detect<B: NandBus>(
+        info: &ChipInfo,
+        bus: &B,
+        engine: &EccEngine,
+        options: &Options,
+    ) -> Self {
+        let one_page = when(!options.verify_writes, "driver.verify_writes verifies one page at a time");
         Self {
             continuous: continuous(info, bus, engine),
-            cached_programs: when(info.program_cache, "the chip has no cached programs"),
+            cached_programs: when(info.program_cache, "the chip has no cached programs")
+                .and_then(|()| one_page),
             multi_plane: when(info.multi_plane && info.geometry.planes > 1, "the chip has one plane")
-                .and_then(|()| not_on_die(engine)),
+                .and_then(|()| not_on_die(engine))
+                .and_then(|()| one_page),
         }
     }
 

@@ -137,12 +137,11 @@ impl Section {
                     section.notes.extend(all.iter().map(|advice| plain(&advice.to_string())));
                 }
                 study::Section::Points(all) => section.tables.push(Table::of_points(all)),
-                study::Section::Phases { caption, times } => section.bars.push(Bar {
-                    name: plain(&caption.replace("\n  ", ", ")),
-                    figure: String::new(),
-                    parts: times.iter().map(|(phase, time)| (phase, time.as_ns())).collect(),
-                    advice: String::new(),
-                }),
+                study::Section::Phases { caption, times } => {
+                    let label = plain(&caption.replace("\n  ", ", "));
+                    let bar = BarRow { label, breakdown: times, ..BarRow::default() };
+                    section.bars.push(Timed { bar, ..Timed::default() });
+                }
                 study::Section::Heat { caption, map } => {
                     let of_row = |(name, cells): (String, Vec<(f64, String)>)| {
                         (plain(&name), cells.into_iter().map(|(ratio, _)| Some(ratio)).collect())

@@ -1,6 +1,7 @@
 //! Compares durations with formulas, and checks that the breakdown adds up.
 
 use crate::ecc_engine::{EccProfile, EngineKind};
+use crate::host::HostProfile;
 use crate::raw_nand::chip::{ChipOptions, RawNand};
 use crate::raw_nand::controller::{NandBoard, NandController, NandProfile};
 use crate::raw_nand::driver::{BadBlocks, Options};
@@ -140,6 +141,37 @@ fn cached_programs_hide_the_bus() {
     let cached = write(rig);
     // All transfers except the first are covered by tPROG (300 us); each 15h costs tCBSY.
     assert!(plain > Nanos::from_us(64 * 342) && cached < Nanos::from_us(64 * 306 + 50), "{plain} {cached}");
+}
+
+/// A driver sleeps while a page is programmed or read, but not while it reads a status.
+#[test]
+fn a_status_read_ends_before_the_driver_sleeps() {
+    let took = |wakeup_us: u64| {
+        let profile = toml::from_str(&format!("{SDR5}\nop_cost = {{ interrupt = true }}")).unwrap();
+        let spec = mx30lf2g18ac();
+        let chips = RawNand::package(&spec, ChipOptions::timing_only()).unwrap();
+        let host = HostProfile { wakeup_us: Nanos::from_us(wakeup_us), ..HostProfile::NONE };
+        let bus = NandController::new(profile, NandBoard::default(), chips).on(&host);
+        let mut device = crate::raw_nand::testing::probe(bus, no_ecc(), &[spec]).unwrap();
+        let write = cost(&mut device, |device, now| device.write(now, 0, &[0; 2048]).unwrap().at);
+        (write, read_pages(&mut device, 1))
+    };
+    let ((write, read), (late_write, late_read)) = (took(0), took(30));
+    assert_eq!((late_write, late_read), (write + Nanos::from_us(30), read + Nanos::from_us(30)));
+}
+
+/// Each verified page takes one page read longer, whatever it contains.
+#[test]
+fn a_verified_write_reads_each_page_back() {
+    let mut verifying = no_ecc();
+    verifying.options.verify_writes = true;
+    let by_hand = 7 * 20 + 100 + 20_000 + 20 + 2048 * 20;
+    let page = [0x5A; 2 * 2048];
+    let write = |device: &mut Driver| cost(device, |device, now| device.write(now, 0, &page).unwrap().at);
+    let plain = write(&mut device(&mx30lf2g18ac(), SDR5, "", no_ecc()));
+    let verified = write(&mut device(&mx30lf2g18ac(), SDR5, "", verifying));
+    assert_eq!(verified, plain + Nanos::from_ns(by_hand) * 2);
+    write(&mut driver(&mx30lf2g18ac(), verifying).unwrap());
 }
 
 #[test]
