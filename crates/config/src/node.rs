@@ -194,8 +194,8 @@ pub(super) fn unknown_key(path: &str, key: &str, known: &[&str], node: &Node) ->
     if let Some(help) = other_unit(key, known, number.as_deref()) {
         return error.help(help);
     }
-    let known: Vec<&str> = known.iter().chain(before_merging(path)).copied().collect();
-    let known = &known[..];
+    let others = before_merging(path).iter().filter(|key| !known.contains(key));
+    let known = &known.iter().chain(others).copied().collect::<Vec<&str>>()[..];
     match nearest(key, known.iter().copied(), 1).first() {
         Some(best) => error.help(format!("did you mean `{best}`? valid keys: {}", listed(known))),
         None if known.is_empty() => error.help("this table has no keys"),

@@ -57,7 +57,6 @@ const MISSED: &[&str] = &[
     "boards/sama5d2/copied by bytes, eraseblock write",
     "boards/esp32/SIO, write",
     "boards/openwrt-one/attach, x1",
-    "boards/openwrt-one/attach, x4",
     "cards/random-writes/Samsung Evo 16GB, Pi 4",
     "cards/random-writes/SanDisk Extreme 16GB, Pi 4",
     "cards/random-writes/SanDisk Extreme Pro 8GB, Pi 4",
