@@ -30,6 +30,10 @@ pub(crate) struct Args {
     #[arg(hide = true)]
     name: Option<PathBuf>,
 
+    /// Options of the lists of parts, setups, controllers and hosts. A name that has them here is in none of these lists
+    #[arg(long = "toml", aliases = ["resolved", "confidence"], requires = "name", hide = true)]
+    _of_lists: bool,
+
     #[command(subcommand)]
     what: Option<What>,
 

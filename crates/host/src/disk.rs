@@ -467,6 +467,7 @@ fn is_cached_loop(sysfs: &Path, number: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::put;
     use std::fs;
 
     #[test]
@@ -483,11 +484,7 @@ mod tests {
     #[test]
     fn loop_devices_with_a_page_cache_are_found() {
         let root = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
+        let write = |path: &str, text: &str| put(root.path(), path, text);
         for (device, direct) in [("7:0", "0\n"), ("7:1", "1\n")] {
             write(&format!("{device}/loop/dio"), direct);
             write(&format!("{device}/loop0p1/partition"), "1\n");

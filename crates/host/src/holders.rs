@@ -102,6 +102,7 @@ fn loops(sysfs: &Path, is_it: impl Fn(&Path) -> bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::put;
     use std::fs;
 
     #[test]
@@ -119,11 +120,7 @@ mod tests {
     #[test]
     fn partitions_and_loop_devices_are_found() {
         let root = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
+        let write = |path: &str, text: &str| put(root.path(), path, text);
         write("8:16/sdb1/dev", "8:17\n");
         write("8:16/sdb1/partition", "1\n");
         write("8:16/queue/dev", "no partition");
@@ -139,11 +136,7 @@ mod tests {
     #[test]
     fn users_of_an_mtd_are_found() {
         let root = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
+        let write = |path: &str, text: &str| put(root.path(), path, text);
         let users = |number: u32| {
             let mtds = mtd::family(root.path(), number);
             users(root.path(), &block_devices_above(root.path(), &mtds), &mtds, |_| false)

@@ -62,3 +62,11 @@ pub(crate) fn with_partitions(sysfs: &Path, number: &str) -> Vec<String> {
     let partitions = partitions.filter(|path| path.join("partition").exists());
     std::iter::once(number.to_owned()).chain(partitions.filter_map(|path| line(&path.join("dev")))).collect()
 }
+
+/// Writes a file of a test, and makes its folders.
+#[cfg(test)]
+pub(crate) fn put(root: &Path, path: &str, bytes: impl AsRef<[u8]>) {
+    let path = root.join(path);
+    path.parent().map(std::fs::create_dir_all).transpose().unwrap();
+    std::fs::write(path, bytes).unwrap();
+}

@@ -172,10 +172,37 @@ fn ties_count_against_no_dump() {
     assert_eq!(report.dumps[1], turned.dumps[0]);
     assert!(report.dumps.iter().all(|dump| (1..=20).contains(&dump.wrong_bits)), "{report:?}");
     assert!(report.undecided_bits > 60, "{report:?}");
-    // A page with data in one dump alone is not erased.
+}
+
+/// A page that is erased in some dumps has data if its code corrects it in another one, in any order of the dumps. Without a code, as many dumps with data
+/// suffice.
+#[test]
+fn data_win_over_erased_pages() {
+    let scheme = scheme("large-page");
+    let (_, clean) = written(&scheme);
     let mut erased = clean.clone();
     erased[2112 * 7..2112 * 8].fill(0xFF);
-    assert!(merged(&none, &[clean.clone(), erased]).unwrap().1 == clean);
+    let mut broken = clean.clone();
+    broken[2112 * 7..2112 * 7 + 2048].iter_mut().step_by(3).for_each(|byte| *byte ^= 0x5A);
+    let under = under(&scheme);
+    let none = Regions::one(RegionEcc::None);
+    let (one, two) = (&clean, &erased);
+    for (regions, dumps, expected, counted) in [
+        (&none, vec![one, two], &clean, (1, 0)),
+        (&none, vec![two, one], &clean, (1, 0)),
+        (&none, vec![two, one, two], &erased, (0, 1)),
+        (&none, vec![one, two, one], &clean, (1, 0)),
+        (&under, vec![two, one], &clean, (1, 0)),
+        (&under, vec![two, one, two], &clean, (1, 0)),
+        (&under, vec![two, &broken], &erased, (0, 1)),
+        (&under, vec![&broken, &erased, &clean], &clean, (1, 0)),
+        (&under, vec![one, one], &clean, (0, 0)),
+    ] {
+        let dumps: Vec<Vec<u8>> = dumps.into_iter().cloned().collect();
+        let (report, out) = merged(regions, &dumps).unwrap();
+        let found = report.erased_in_some;
+        assert!(out == *expected && (found.as_data, found.as_erased) == counted, "{report:?}");
+    }
 }
 
 /// A page that is erased in one dump and damaged in the other: neither the order of the dumps nor the page's place changes what is counted.

@@ -12,7 +12,7 @@ use floatgate_lab::powercut::{
     explore, explore_on, on_threads, replay, replay_on,
 };
 use floatgate_mtd::account::Breakdown;
-use floatgate_mtd::{Done, Error, Geometry, Instant, Mtd, OobMode, PowerCut, RamFlash, Tear};
+use floatgate_mtd::{Done, Error, Geometry, Instant, Interrupted, Mtd, OobMode, PowerCut, RamFlash, Tear};
 use floatgate_sim::machine::FilesystemKind;
 use floatgate_testing::few_or_all;
 
@@ -350,19 +350,15 @@ impl Mtd for Liar {
 }
 
 impl Tear for Liar {
-    fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
+    fn tear(&mut self, operation: Interrupted<'_>, stage: Stage, seed: u64) {
         self.now = self.before.clone();
-        if self.lie == Lie::Reorders {
-            // The write may fail, because it may need data that was dropped.
-            let _ = self.now.write(Instant::ZERO, addr, data);
-        } else {
-            self.now.tear_program(addr, data, stage, seed);
+        match operation {
+            Interrupted::Program { addr, data } if self.lie == Lie::Reorders => {
+                // The write may fail, because it may need data that was dropped.
+                let _ = self.now.write(Instant::ZERO, addr, data);
+            }
+            operation => self.now.tear(operation, stage, seed),
         }
-    }
-
-    fn tear_erase(&mut self, addr: u64, stage: Stage, seed: u64) {
-        self.now = self.before.clone();
-        self.now.tear_erase(addr, stage, seed);
     }
 }
 

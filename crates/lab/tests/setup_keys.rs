@@ -59,11 +59,8 @@ fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
 impl Sources {
     fn read() -> Self {
         let mut files = Vec::new();
-        for folder in
-            ["crates/device/src", "crates/card/src", "crates/config/src", "crates/sim/src", "crates/lab/src"]
-        {
-            rust_files(&root().join(folder), &mut files);
-        }
+        let crates = ["device/src", "card/src", "config/src", "sim/src", "lab/src", "stack/src/ubi"];
+        crates.iter().for_each(|folder| rust_files(&root().join("crates").join(folder), &mut files));
         files.sort();
         let mut all = Self { types: BTreeMap::new(), texts: BTreeMap::new() };
         for file in files {
@@ -105,6 +102,33 @@ impl Sources {
             .filter_map(|field| field.trim_end_matches(',').split_once(": "))
             .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
             .collect()
+    }
+
+    /// Value of a default as in a setup, also of `FilesystemKind::default()` and of a field of another default.
+    fn value(&self, value: &str, by: &Path) -> String {
+        let Some((kind, rest)) = value.split_once("::default()") else { return plain(value) };
+        let value = match rest.strip_prefix('.') {
+            None => self.variant(kind, by).unwrap_or_else(|| panic!("{kind} has no default")),
+            Some(field) => plain(&self.field(kind, field)),
+        };
+        assert!(!value.contains(['(', ':']), "the default {value} is no value of a setup");
+        value
+    }
+
+    /// Value of a field of a default. A constant has its value.
+    fn field(&self, kind: &str, field: &str) -> String {
+        let line = |start: &str, text: &str| {
+            let found = text.lines().find_map(|line| line.trim().strip_prefix(start));
+            found.map(|rest| rest.trim_end_matches([',', ';']).to_owned())
+        };
+        let defaults = |text: &&String| text.contains(&format!("impl Default for {kind} {{"));
+        let text = self.texts.values().find(defaults).unwrap();
+        let value = line(&format!("{field}: "), text.split_once("impl Default for").unwrap().1).unwrap();
+        let constant = self.texts.values().find_map(|text| {
+            let constant = format!("const {value}: ");
+            line(&constant, text).or_else(|| line(&format!("pub {constant}"), text))
+        });
+        constant.map_or(value, |constant| constant.split_once(" = ").unwrap().1.to_owned())
     }
 }
 
@@ -343,7 +367,7 @@ impl Sources {
         }
         let own = member.serde.contains("(default") || of.attributes.contains("default");
         match defaults.get(&member.name) {
-            Some(value) if of.attributes.contains("default") => plain(value),
+            Some(value) if of.attributes.contains("default") => self.value(value, &of.file),
             _ if own => zero(),
             _ if member.kind.starts_with("Option<") && !member.serde.contains("with") => "none".to_owned(),
             _ => "required".to_owned(),

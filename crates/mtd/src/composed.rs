@@ -5,7 +5,7 @@ use crate::double::{Double, at};
 use crate::faults::{FaultPlan, Faults};
 use crate::geometry::Geometry;
 use crate::partition::Partition;
-use crate::power_cut::{Cut, CutKind, PowerCut, Stage, Tear};
+use crate::power_cut::{Cut, CutKind, Interrupted, PowerCut, Stage, Tear};
 use crate::ram::RamFlash;
 use alloc::vec;
 use proptest::prelude::*;
@@ -37,8 +37,8 @@ proptest! {
                 3 => prop_assert!(device.read_oob(now, addr, &mut [], &mut bytes[..count], OobMode::Raw).is_err() || addr < 4096),
                 4 => prop_assert!(device.write_oob(now, addr, &bytes[..count], &[seed as u8], OobMode::Auto).is_err() || !outside),
                 5 => prop_assert!(device.is_bad(now, addr).is_err() || addr < 4096),
-                6 => device.inner_mut().tear_program(addr, &bytes[..count], Stage::Middle, seed),
-                _ => device.inner_mut().tear_erase(addr, Stage::ALL[kind % 3], seed),
+                6 => device.inner_mut().tear(Interrupted::Program { addr, data: &bytes[..count] }, Stage::Middle, seed),
+                _ => device.inner_mut().tear(Interrupted::Erase { addr }, Stage::ALL[kind % 3], seed),
             }
         }
     }

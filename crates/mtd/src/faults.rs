@@ -20,7 +20,7 @@ use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode, check_aligned, check_range};
 use crate::error::{Error, ErrorKind};
 use crate::geometry::Geometry;
-use crate::power_cut::{Stage, Tear};
+use crate::power_cut::{Interrupted, Stage, Tear};
 use crate::program_unit::{page_bytes, pieces};
 use crate::random::Random;
 use crate::time::Instant;
@@ -209,7 +209,7 @@ impl<D: Mtd + Tear> Mtd for Faults<D> {
         let done = self.inner.write(now, addr, &data[..(failed - addr) as usize])?;
         if first {
             let seed = self.random.bits();
-            self.inner.tear_program(failed, piece, Stage::Middle, seed);
+            self.inner.tear(Interrupted::Program { addr: failed, data: piece }, Stage::Middle, seed);
         }
         Err(ErrorKind::ProgramFailed.at(failed, done.at))
     }
@@ -224,7 +224,7 @@ impl<D: Mtd + Tear> Mtd for Faults<D> {
             if let Some(first) = self.fails(block, self.plan.erase_fail_ppm) {
                 if first {
                     let seed = self.random.bits();
-                    self.inner.tear_erase(block, Stage::Middle, seed);
+                    self.inner.tear(Interrupted::Erase { addr: block }, Stage::Middle, seed);
                 }
                 return Err(ErrorKind::EraseFailed.at(block, done.at));
             }
@@ -263,7 +263,7 @@ impl<D: Mtd + Tear> Mtd for Faults<D> {
         };
         if first {
             let seed = self.random.bits();
-            self.inner.tear_program_oob(addr, data, oob, mode, Stage::Middle, seed);
+            self.inner.tear(Interrupted::ProgramWithOob { addr, data, oob, mode }, Stage::Middle, seed);
         }
         Err(ErrorKind::ProgramFailed.at(addr, now))
     }
@@ -283,29 +283,9 @@ impl<D: Mtd + Tear> Mtd for Faults<D> {
 
 /// Interrupts operations, except on grown bad blocks, which never change.
 impl<D: Mtd + Tear> Tear for Faults<D> {
-    fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
-        if !self.grown.contains(&self.inner.geometry().block_start(addr)) {
-            self.inner.tear_program(addr, data, stage, seed);
-        }
-    }
-
-    fn tear_program_oob(
-        &mut self,
-        addr: u64,
-        data: &[u8],
-        oob: &[u8],
-        mode: OobMode,
-        stage: Stage,
-        seed: u64,
-    ) {
-        if !self.grown.contains(&self.inner.geometry().block_start(addr)) {
-            self.inner.tear_program_oob(addr, data, oob, mode, stage, seed);
-        }
-    }
-
-    fn tear_erase(&mut self, addr: u64, stage: Stage, seed: u64) {
-        if !self.grown.contains(&self.inner.geometry().block_start(addr)) {
-            self.inner.tear_erase(addr, stage, seed);
+    fn tear(&mut self, operation: Interrupted<'_>, stage: Stage, seed: u64) {
+        if !self.grown.contains(&self.inner.geometry().block_start(operation.addr())) {
+            self.inner.tear(operation, stage, seed);
         }
     }
 }

@@ -73,7 +73,7 @@ pub use faults::{FaultPlan, Faults};
 pub use geometry::{FlashKind, Geometry};
 pub use pairing::{Group, PairPosition, Pairing, PairingError, PairingScheme};
 pub use partition::{Partition, PartitionError};
-pub use power_cut::{Cut, CutKind, PowerCut, Stage, Tear};
+pub use power_cut::{Cut, CutKind, Interrupted, PowerCut, Stage, Tear};
 pub use ram::RamFlash;
 pub use slc_mode::{SlcMode, SlcModeError};
 pub use time::{Instant, Nanos};

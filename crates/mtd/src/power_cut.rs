@@ -9,7 +9,7 @@ mod tear;
 #[cfg(test)]
 mod tests;
 
-pub use tear::{Stage, Tear};
+pub use tear::{Interrupted, Stage, Tear};
 
 use crate::account::Breakdown;
 use crate::device::{Done, Mtd, OobMode, check_aligned, check_range};
@@ -155,7 +155,7 @@ impl<D: Mtd + Tear> PowerCut<D> {
             if turn as u64 == whole {
                 self.cut_power();
                 if let CutKind::During(stage) = cut.kind {
-                    self.inner.tear_program(addr, piece, stage, cut.seed);
+                    self.inner.tear(Interrupted::Program { addr, data: piece }, stage, cut.seed);
                 }
                 return Err(ErrorKind::PowerLost.at(addr, done.at));
             }
@@ -174,7 +174,7 @@ impl<D: Mtd + Tear> PowerCut<D> {
         let at = erased?.at;
         self.cut_power();
         if let CutKind::During(stage) = cut.kind {
-            self.inner.tear_erase(addr + len, stage, cut.seed);
+            self.inner.tear(Interrupted::Erase { addr: addr + len }, stage, cut.seed);
         }
         Err(ErrorKind::PowerLost.at(addr + len, at))
     }
@@ -247,7 +247,7 @@ impl<D: Mtd + Tear> Mtd for PowerCut<D> {
         };
         self.cut_power();
         if let CutKind::During(stage) = cut.kind {
-            self.inner.tear_program_oob(addr, data, oob, mode, stage, cut.seed);
+            self.inner.tear(Interrupted::ProgramWithOob { addr, data, oob, mode }, stage, cut.seed);
         }
         Err(ErrorKind::PowerLost.at(addr, now))
     }

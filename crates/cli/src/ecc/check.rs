@@ -207,8 +207,8 @@ impl<'a> Finder<'a> {
                 let sample =
                     finder.read(None, |dump, progress| ecc::sample(&finder.geometry, dump, progress));
                 let Ok(sample) = sample else { continue };
-                let detection = Detector::new(&finder.geometry, layout).detect_known(&sample);
-                if detection.found().is_some() {
+                let detector = Detector::new(&finder.geometry, layout);
+                if let Some(detection) = detector.detect_in_guessed_pages(&sample) {
                     let PageGeometry { page_bytes, oob_bytes, .. } = finder.geometry;
                     let sizes = (Some(page_bytes), Some(oob_bytes));
                     let kind = kind.map(|kind| DumpKind { page_bytes: sizes.0, oob_bytes: sizes.1, ..kind });

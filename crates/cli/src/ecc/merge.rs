@@ -9,7 +9,8 @@ use crate::outputs::OutputFile;
 use crate::table::Table;
 use floatgate_host::output::Output;
 use floatgate_image::ecc::{
-    self, Candidate, Detection, Dump, EccError, MergeReport, PageGeometry, RegionEcc, Regions, Scheme,
+    self, Candidate, Detection, Dump, EccError, ErasedInSome, MergeReport, PageGeometry, RegionEcc, Regions,
+    Scheme,
 };
 use floatgate_lab::report::{Concluded, ResultKind};
 use serde::Serialize;
@@ -243,6 +244,16 @@ fn text(merged: &Merged, paths: &[&Path]) -> String {
         lines.push(format!(
             "votes   {} without a majority: 1 in erased pages, elsewhere as the first dump has them where no code tells",
             grouped_count(report.undecided_bits, "bit")
+        ));
+    }
+    let ErasedInSome { as_data, as_erased } = report.erased_in_some;
+    if as_data + as_erased > 0 {
+        let why = "the code corrects it in a dump, or as many dumps have it as not";
+        lines.push(format!(
+            "erased  {} in some dumps and not in others: {} written as data ({why}), {} as erased",
+            grouped_count(as_data + as_erased, "page"),
+            grouped(as_data),
+            grouped(as_erased)
         ));
     }
     let steps = &report.steps;

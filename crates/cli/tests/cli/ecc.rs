@@ -177,6 +177,29 @@ fn the_code_of_a_dump_is_found() {
     assert_eq!((code, found["regions"][0]["report"].is_null()), (Some(1), true));
 }
 
+/// Markers in the middle of a page make its pages look half as large: the code is found in larger ones. Where none fits, the sizes are named.
+#[test]
+fn a_code_is_also_found_in_pages_of_other_sizes() {
+    let folder = fresh("ecc-other-pages");
+    let data: Vec<u8> = (0..98 * 4096_u32).map(|at| (at.wrapping_mul(0x9E37_79B1) >> 24) as u8 | 1).collect();
+    std::fs::write(folder.join("data"), data).unwrap();
+    let layout = "title = \"two halves\"\nsource = \"this test\"\ncodes = [\"bch8/512\"]\n[[pages]]\npage = 4096\noob = 128\n\
+                  pattern = \"data:2048 free:12 ecc:52 data:2048 free:12 ecc:52\"\n";
+    std::fs::write(folder.join("two.toml"), layout).unwrap();
+    let sizes = ["--page-size", "4096", "--oob-size", "128", "--layout", "two.toml"];
+    let encoded = run_in(&folder, [&["ecc", "encode", "data", "-o", "two.nand"][..], &sizes].concat());
+    assert_eq!(encoded.code, Some(0), "{}", encoded.err);
+    let check = |layout: &str| run_in(&folder, ["ecc", "check", "two.nand", "--layout", layout]);
+    let found = check("two.toml");
+    assert!(found.code == Some(0) && found.out.contains("pages of 4096 + 128 bytes"), "{}", found.out);
+    let unfit = check("omap-bch8");
+    let others =
+        "No code fits in pages of these sizes either: 4096 + 128, 8192 + 256, 1024 + 32, 512 + 16 bytes.";
+    assert!(
+        unfit.code == Some(1) && unfit.out.contains("pages of 2048 + 64 bytes") && unfit.out.contains(others)
+    );
+}
+
 /// `--code none` cuts the OOB off, whatever it holds; bad blocks can be left out.
 #[test]
 fn oob_is_taken_out_without_a_code() {

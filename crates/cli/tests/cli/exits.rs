@@ -112,6 +112,8 @@ fn messages_lead_on() {
         ("speed am62a-w35n01jw --seed -1", "invalid value '-1' for '--seed <SEED>'"),
         ("papers ocatl", "did you mean `octal`?"),
         ("setups --keys chip.timng", "did you mean `chip.timing`?"),
+        ("list w25n01gx", "did you mean `w25n01gv`"),
+        ("list w25n01gx --toml", "did you mean `w25n01gv`"),
         ("speed am62a-w35n01jw --sweep chip=@spi-nadn", "did you mean `spi-nand`?"),
         ("powercut imx6-mx30lf2g18ac --mode log --cuts 5", "--cuts does not go with --mode log"),
     ] {

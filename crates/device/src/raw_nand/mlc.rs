@@ -1,7 +1,6 @@
 //! Properties of chips with two bits per cell: the `[chip.mlc]` table of a part file, and program times of each
 //! page.
 
-use super::spec::{NandGeometry, NandTiming};
 use crate::spec::BadSpec;
 use crate::units::TypMaxUs;
 use floatgate_mtd::{Nanos, Pairing, PairingScheme};
@@ -31,20 +30,25 @@ fn scheme<'de, D: Deserializer<'de>>(d: D) -> Result<PairingScheme, D::Error> {
 }
 
 impl MlcSpec {
-    /// Checks rules that the types do not enforce, together with other values of the chip.
-    pub(super) fn check(&self, g: &NandGeometry, timing: &NandTiming) -> Result<(), BadSpec> {
-        let (lsb, msb, both) = (self.t_prog_lsb_us, self.t_prog_msb_us, timing.t_prog_us);
+    /// Checks rules that the types do not enforce, together with other values of the chip; `both` is its tPROG.
+    pub(super) fn check(
+        &self,
+        bits_per_cell: u8,
+        pages_per_block: u32,
+        both: TypMaxUs,
+    ) -> Result<(), BadSpec> {
+        let (lsb, msb) = (self.t_prog_lsb_us, self.t_prog_msb_us);
         // In every scheme half of the pages of a block are LSB pages.
         let mean = (lsb.typ.as_ns() + msb.typ.as_ns()) / 2;
         let rules = [
-            (g.bits_per_cell == 2, "mlc", "only where a cell holds two bits"),
+            (bits_per_cell == 2, "mlc", "only where a cell holds two bits"),
             (
                 self.pairing != PairingScheme::None,
                 "mlc.pairing",
                 "leave the table out when the scheme is not known",
             ),
             (
-                Pairing::new(self.pairing, g.pages_per_block).is_ok(),
+                Pairing::new(self.pairing, pages_per_block).is_ok(),
                 "mlc.pairing",
                 "does not fit the pages of a block",
             ),
@@ -75,8 +79,7 @@ pub(super) struct ProgramTimes {
 }
 
 impl ProgramTimes {
-    pub(super) fn new(pairing: Pairing, mlc: Option<&MlcSpec>, timing: &NandTiming) -> Self {
-        let plain = timing.t_prog_us.typ;
+    pub(super) fn new(pairing: Pairing, mlc: Option<&MlcSpec>, plain: Nanos) -> Self {
         let (lsb, msb) = mlc.map_or((plain, plain), |mlc| (mlc.t_prog_lsb_us.typ, mlc.t_prog_msb_us.typ));
         Self { pairing, lsb, msb, plain }
     }

@@ -540,7 +540,7 @@ impl RawNandSpec {
         check_cells(self.wear.as_ref(), self.errors.as_ref())
             .map_err(|(field, problem)| BadSpec::new(field, problem))?;
         self.read_retry.as_ref().map_or(Ok(()), ReadRetry::check)?;
-        self.mlc.map_or(Ok(()), |mlc| mlc.check(g, &self.timing))
+        self.mlc.map_or(Ok(()), |mlc| mlc.check(g.bits_per_cell, g.pages_per_block, self.timing.t_prog_us))
     }
 
     /// Limits of the chip for programs of a page between two erases.

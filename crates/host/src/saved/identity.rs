@@ -233,11 +233,7 @@ mod tests {
     #[test]
     fn the_identity_of_a_disk_comes_from_sysfs() {
         let root = tempfile::tempdir().unwrap();
-        let put = |path: &str, bytes: &[u8]| {
-            let path = root.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, bytes).unwrap();
-        };
+        let put = |path: &str, bytes: &[u8]| crate::node::put(root.path(), path, bytes);
         let found = |folder: &str| {
             let all = facts_of_disk(&root.path().join(folder));
             all.into_iter().map(|fact| format!("{}={}", fact.name, fact.value)).collect::<Vec<_>>().join(", ")

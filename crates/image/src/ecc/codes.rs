@@ -14,6 +14,8 @@ const OTHER_POLYNOMIAL: u32 = 0x4443;
 /// Codes that are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
+    /// Those in the layouts of files, but none if none fits the first places that are tried: the sizes of the pages are a guess.
+    FirstPlaces,
     /// Those in the layouts of files.
     Files,
     /// Also parameters that the sources of these leave open, and undescribed layouts.

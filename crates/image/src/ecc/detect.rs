@@ -96,13 +96,24 @@ impl Detector {
 
     /// Tries the codes in the layouts of files on the pages of two chips whose bytes alternate in a dump; none where no code fits.
     pub fn detect_two_chips(&self, sample: &Sample) -> Option<Detection> {
-        let detection = self.detect_known(sample);
-        detection.found().is_some().then_some(Detection { transform: Some(Transform::TwoChips), ..detection })
+        let detection = self.detect_known(sample)?;
+        Some(Detection { transform: Some(Transform::TwoChips), ..detection })
     }
 
-    /// Tries only the codes in the layouts of files.
-    pub fn detect_known(&self, sample: &Sample) -> Detection {
-        self.detection(regions::find(&self.codes, sample, Reach::Files), sample, None)
+    /// Tries only the codes in the layouts of files; none where no code fits.
+    pub fn detect_known(&self, sample: &Sample) -> Option<Detection> {
+        self.within(sample, Reach::Files)
+    }
+
+    /// Tries the codes in the layouts of files on pages whose sizes are a guess. If no code fits at the first places, the rest of the dump is not tried.
+    pub fn detect_in_guessed_pages(&self, sample: &Sample) -> Option<Detection> {
+        self.within(sample, Reach::FirstPlaces)
+    }
+
+    fn within(&self, sample: &Sample, reach: Reach) -> Option<Detection> {
+        let regions = regions::find(&self.codes, sample, reach);
+        regions.schemes().next()?;
+        Some(self.detection(regions, sample, None))
     }
 
     /// The codes under a randomizer that constant data show.

@@ -765,8 +765,8 @@ fn ecc_bits(dumps: [ChipDump<'_>; 2], striping: Striping, geometry: &PageGeometr
         sampled => sampled?,
     };
     let detection = Detector::new(&both, None).detect_known(&sampled);
-    let fits = detection.candidates.iter().filter(|candidate| candidate.fits);
-    Ok(fits.map(|candidate| candidate.evidence_bits).sum())
+    let candidates = detection.iter().flat_map(|detection| &detection.candidates);
+    Ok(candidates.filter(|candidate| candidate.fits).map(|candidate| candidate.evidence_bits).sum())
 }
 
 /// Two dumps in an order, read from start to end.

@@ -47,6 +47,8 @@ pub struct MergeReport {
     /// Bits for which as many dumps read 0 as 1. In a page that is erased in all dumps they are written as 1, elsewhere as the first dump has them, unless
     /// the ECC tells them.
     pub undecided_bits: u64,
+    /// Pages that are erased in some dumps, and not in others.
+    pub erased_in_some: ErasedInSome,
     /// Steps with data under a code.
     pub steps: MergedSteps,
     /// The dumps, in the order in which they were given.
@@ -57,6 +59,29 @@ pub struct MergeReport {
     pub rest_bytes: u64,
     /// Number of bytes written.
     pub written_bytes: u64,
+}
+
+/// Pages that are erased in some dumps, and not in others.
+///
+/// A chip that does not answer, or a bad contact, reads FFh. No read of an erased page gives codewords. A page is therefore data if its code corrects all
+/// of it in a dump, or if as many dumps have data in it as have it erased. Data are a step that the code corrects; without a code, more than single zero
+/// bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ErasedInSome {
+    /// Written as the dumps with data have them.
+    pub as_data: u64,
+    /// Written as erased.
+    pub as_erased: u64,
+}
+
+impl ErasedInSome {
+    const fn count(&mut self, is_erased: bool) {
+        if is_erased {
+            self.as_erased += 1;
+        } else {
+            self.as_data += 1;
+        }
+    }
 }
 
 /// Steps of a merge.
@@ -227,6 +252,8 @@ impl MergeReport {
         self.pages_that_differ += tally.pages_that_differ;
         self.bits_that_differ += tally.bits_that_differ;
         self.undecided_bits += tally.undecided_bits;
+        self.erased_in_some.as_data += tally.erased_in_some.as_data;
+        self.erased_in_some.as_erased += tally.erased_in_some.as_erased;
         let (steps, more) = (&mut self.steps, tally.steps);
         steps.total += more.total;
         steps.by_vote += more.by_vote;
@@ -331,6 +358,11 @@ impl PageRead {
     fn has_data(&self) -> bool {
         self.right.iter().flatten().any(|(message, ecc)| !all_ff(message) || !all_ff(ecc))
     }
+
+    /// True when the page has data, and each of its steps is right or can be corrected.
+    fn is_right(&self) -> bool {
+        self.has_data() && self.right.iter().all(Option::is_some)
+    }
 }
 
 impl<'g> Merger<'g> {
@@ -341,13 +373,23 @@ impl<'g> Merger<'g> {
 
     fn page(&mut self, scheme: Option<&Scheme>, number: u64, raws: &[Option<Vec<u8>>], out: &mut [u8]) {
         let there: Vec<&[u8]> = raws.iter().flatten().map(Vec::as_slice).collect();
-        let Vote { differing, undecided, mut ties } = vote(&there, out);
+        let Vote { differing, mut undecided, mut ties } = vote(&there, out);
         self.report.bits_that_differ += differing;
-        self.report.undecided_bits += undecided;
         self.report.pages_that_differ += u64::from(differing > 0);
-        if let Some(scheme) = scheme {
-            self.correct(scheme, number, raws, (&mut *out, &mut ties));
+        match scheme {
+            Some(scheme) => self.correct(scheme, number, raws, (&mut *out, &mut ties)),
+            None if differing > 0 => {
+                let (erased, with_data): (Vec<&[u8]>, Vec<&[u8]>) =
+                    there.into_iter().partition(|raw| is_worn_erased(raw));
+                if !erased.is_empty() && !with_data.is_empty() {
+                    let is_erased = erased.len() > with_data.len();
+                    self.report.erased_in_some.count(is_erased);
+                    Vote { undecided, ties, .. } = vote(if is_erased { &erased } else { &with_data }, out);
+                }
+            }
+            None => {}
         }
+        self.report.undecided_bits += undecided;
         for (raw, dump) in raws.iter().zip(&mut self.report.dumps) {
             let bytes = raw.iter().flatten().zip(out.iter()).zip(&ties);
             let wrong = bytes.map(|((one, other), tie)| ((one ^ other) & !tie).count_ones());
@@ -355,8 +397,8 @@ impl<'g> Merger<'g> {
         }
     }
 
-    /// Corrects the vote of a page under a code. A page is erased in all of its steps or in none: the dumps in which it is the other way are left out.
-    /// Bits that the code decides are no ties.
+    /// Corrects the vote of a page under a code. A page is erased in all of its steps or in none ([`ErasedInSome`]): the dumps in which it is the other
+    /// way are left out. Bits that the code decides are no ties.
     fn correct(
         &mut self,
         scheme: &Scheme,
@@ -375,7 +417,10 @@ impl<'g> Merger<'g> {
         if erased == all || erased == 0 && is_erased_raw(scheme, out) {
             return;
         }
-        let is_erased = erased > count(&PageRead::has_data);
+        let is_erased = erased > count(&PageRead::has_data) && count(&PageRead::is_right) == 0;
+        if erased > 0 {
+            self.report.erased_in_some.count(is_erased);
+        }
         let kept: Vec<(&[u8], &PageRead)> = raws
             .iter()
             .zip(&reads)

@@ -47,7 +47,7 @@ pub use encode::{EncodeReport, Form, encode};
 pub use error::EccError;
 pub use geometry::{Marker, PageGeometry};
 pub use layout::{Layout, LayoutError};
-pub use merge::{MergeReport, merge, require_layout};
+pub use merge::{ErasedInSome, MergeReport, merge, require_layout};
 pub(crate) use page::Corrector;
 pub use regions::{RegionEcc, Regions};
 pub use report::DecodeReport;

@@ -14,6 +14,9 @@ use std::ops::Range;
 /// Largest number of positions in a dump at which all codes are tried.
 const SEEDS: usize = 16;
 
+/// Number of them after which pages of guessed sizes are given up.
+const FIRST_SEEDS: usize = 2;
+
 /// Largest number of positions in a dump at which undescribed layouts are searched.
 const MAX_SEARCHES: usize = 3;
 
@@ -153,7 +156,10 @@ fn label(known: &Codes, sample: &Sample, reach: Reach) -> (Vec<Scheme>, Vec<Stat
     let mut tried = HashSet::new();
     let mut codes: Vec<Scheme> = Vec::new();
     let mut searches = 0;
-    for _ in 0..SEEDS {
+    for place in 0..SEEDS {
+        if reach == Reach::FirstPlaces && place == FIRST_SEEDS && codes.is_empty() {
+            break;
+        }
         let Some((middle, around)) = seed(&states, &tried) else { break };
         tried.insert(middle);
         let found = best(schemes, &sample.spread([middle].into_iter()));
@@ -162,7 +168,7 @@ fn label(known: &Codes, sample: &Sample, reach: Reach) -> (Vec<Scheme>, Vec<Stat
         let found = found.or_else(|| best(schemes, &around)).cloned();
         let in_unknown = || {
             searches += 1;
-            if searches > MAX_SEARCHES || reach == Reach::Files {
+            if searches > MAX_SEARCHES || reach != Reach::All {
                 return None;
             }
             let found = best(known.alternatives(), &around).cloned();

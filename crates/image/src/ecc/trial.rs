@@ -14,8 +14,9 @@ use serde::Serialize;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Pages after which a code is dropped that more speaks against than for.
+/// Pages, or steps with data, after which a code is dropped that more speaks against than for.
 const FIRST: usize = 4;
+const FIRST_STEPS: usize = 32;
 
 /// Evidence from which a code is believed, in bits. A likelihood ratio of 2^40 comes about by chance at most once in 2^40 trials
 /// (Markov's inequality); with 450 codes and layouts in 1000 regions that is below one in a million.
@@ -130,7 +131,7 @@ impl Trial {
     pub(super) fn pruned(scheme: &Scheme, pages: &[&Page]) -> Self {
         let mut trial = Self::new(scheme);
         for (at, page) in pages.iter().enumerate() {
-            if at >= FIRST && trial.evidence < 0.0 {
+            if (at >= FIRST || trial.steps.len() >= FIRST_STEPS) && trial.evidence < 0.0 {
                 break;
             }
             trial.page(scheme, page);

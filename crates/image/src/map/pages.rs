@@ -148,5 +148,5 @@ pub(crate) fn is_whole(open: &Open<'_>, found: &Readable) -> Result<bool, ImageE
     let root = opened.fs.root();
     let Ok((entries, damage)) = opened.fs.readable_entries(root) else { return Ok(false) };
     let has_all = entries.iter().take(ENTRIES).all(|entry| opened.fs.attributes(entry.inode).is_ok());
-    Ok(opened.losses.is_empty() && damage.is_empty() && has_all)
+    Ok(opened.found.losses.is_empty() && damage.is_empty() && has_all)
 }

@@ -85,33 +85,28 @@ impl Tree for Cramfs {
         Some(Inode { uid: raw.uid, gid: raw.gid, device, ..Inode::of_mode(raw.mode, size)? })
     }
 
-    fn names(&mut self, directory: u32) -> (Names, bool) {
-        let Some(raw) = self.raw(directory) else { return (Vec::new(), false) };
+    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
+        let raw = self.raw(directory)?;
         let (mut at, end) = (raw.at, raw.at + u64::from(raw.size));
-        let mut names = Vec::new();
         while at < end && names.len() < MAX_NAMES {
-            let Ok(inode) = u32::try_from(at) else { return (names, false) };
-            let Some(entry) = self.raw(inode) else { return (names, false) };
+            let inode = u32::try_from(at).ok()?;
+            let entry = self.raw(inode)?;
             let name_at = at + u64::from(INODE);
-            let Some(mut name) = self.media.bytes(name_at, entry.name_len as usize * 4) else {
-                return (names, false);
-            };
+            let mut name = self.media.bytes(name_at, entry.name_len as usize * 4)?;
             name.truncate(memchr::memchr(0, &name).unwrap_or(name.len()));
             at = name_at + u64::from(entry.name_len) * 4;
             if name.is_empty() {
-                return (names, false);
+                return None;
             }
             names.push((name, inode));
         }
-        (names, at == end)
+        (at == end).then_some(())
     }
 
-    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
+    fn read(&mut self, inode: u32, at: u64, out: &mut [u8]) -> Option<()> {
         let raw = self.raw(inode)?;
         let blocks = raw.size.div_ceil(BLOCK_BYTES as u32);
-        if block >= blocks {
-            return None;
-        }
+        let block = u32::try_from(at / BLOCK_BYTES as u64).ok().filter(|block| *block < blocks)?;
         // A table with the ends of the blocks is before them.
         let table = raw.at;
         let start = match block.checked_sub(1) {
@@ -119,7 +114,6 @@ impl Tree for Cramfs {
             None => table + 4 * u64::from(blocks),
         };
         let len = u64::from(self.word(table + 4 * u64::from(block))?).checked_sub(start)?;
-        out.fill(0);
         // The block is a hole.
         if len == 0 {
             return Some(());
@@ -128,6 +122,9 @@ impl Tree for Cramfs {
             return None;
         }
         let compressed = self.media.bytes(start, usize::try_from(len).ok()?)?;
-        self.zlib.zlib(&compressed, out).ok().map(drop)
+        let mut bytes = [0; BLOCK_BYTES];
+        self.zlib.zlib(&compressed, &mut bytes).ok()?;
+        out.copy_from_slice(&bytes[..out.len()]);
+        Some(())
     }
 }

@@ -290,7 +290,7 @@ impl Erofs {
                 return None;
             }
         }
-        self.read(packed, &raw, at, out)
+        self.read_raw(packed, &raw, at, out)
     }
 
     /// Decompresses a cluster into the bytes of an extent.
@@ -333,7 +333,7 @@ impl Erofs {
         Some(())
     }
 
-    fn read(&mut self, inode: u32, raw: &Raw, at: u64, out: &mut [u8]) -> Option<()> {
+    fn read_raw(&mut self, inode: u32, raw: &Raw, at: u64, out: &mut [u8]) -> Option<()> {
         if at.checked_add(out.len() as u64)? > raw.inode.size {
             return None;
         }
@@ -363,19 +363,6 @@ impl Erofs {
                 return None;
             }
             done += piece;
-        }
-        Some(())
-    }
-
-    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
-        let raw = self.raw(directory)?;
-        let mut at = 0;
-        while at < raw.inode.size {
-            let len = (raw.inode.size - at).min(self.block);
-            let mut bytes = vec![0; usize::try_from(len).ok()?];
-            self.read(directory, &raw, at, &mut bytes)?;
-            self.names_in(&bytes, names)?;
-            at += len;
         }
         Some(())
     }
@@ -536,18 +523,22 @@ impl Tree for Erofs {
         Some(self.raw(inode)?.inode)
     }
 
-    fn names(&mut self, directory: u32) -> (Names, bool) {
-        let mut names = Names::new();
-        let is_whole = self.read_names(directory, &mut names).is_some();
-        (names, is_whole)
+    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
+        let raw = self.raw(directory)?;
+        let mut at = 0;
+        while at < raw.inode.size {
+            let len = (raw.inode.size - at).min(self.block);
+            let mut bytes = vec![0; usize::try_from(len).ok()?];
+            self.read_raw(directory, &raw, at, &mut bytes)?;
+            self.names_in(&bytes, names)?;
+            at += len;
+        }
+        Some(())
     }
 
-    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
-        out.fill(0);
+    fn read(&mut self, inode: u32, at: u64, out: &mut [u8]) -> Option<()> {
         let raw = self.raw(inode)?;
-        let at = u64::from(block) * BLOCK_BYTES as u64;
-        let len = usize::try_from(raw.inode.size.checked_sub(at)?.min(BLOCK_BYTES as u64)).ok()?;
-        self.read(inode, &raw, at, out.get_mut(..len)?)
+        self.read_raw(inode, &raw, at, out)
     }
 
     fn is_hole(&mut self, inode: u32, block: u32) -> bool {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use floatgate_media::disk::exfat::{self as boot, BOOT_REGION_SECTORS, region_checksum};
-use floatgate_stack::fs::{BLOCK_BYTES, Error, FileType, Timestamp};
+use floatgate_stack::fs::{Error, FileType, Timestamp};
 
 use super::chains::{Clusters, Listed, Next};
 use super::media::Media;
 use super::recent::Recent;
-use super::{Inode, MAX_NAMES, Names, Tree, broken, fat};
+use super::{Directories, Findings, Inode, MAX_NAMES, Names, Tree, broken, fat};
 use crate::map::view::Numbers as _;
 
 /// Size of a directory entry, bytes.
@@ -60,7 +60,7 @@ pub(super) struct Exfat {
     table: u64,
     clusters: Clusters,
     nodes: Vec<Node>,
-    directories: BTreeMap<u32, (Names, bool)>,
+    directories: Directories,
     /// Directories by their first cluster, so that a directory that contains itself is entered only once.
     known: BTreeMap<u32, u32>,
     /// Clusters of the directories that were read.
@@ -162,55 +162,8 @@ impl Exfat {
     }
 
     /// Reads bytes of clusters in their order.
-    fn read(&self, chain: &[u32], at: u64, buf: &mut [u8]) -> Option<()> {
-        let mut done = 0;
-        while done < buf.len() {
-            let (place, follow) = self.clusters.place(chain, at + done as u64)?;
-            let piece = usize::try_from(follow).ok()?.min(buf.len() - done);
-            self.media.read(place, buf.get_mut(done..done + piece)?)?;
-            done += piece;
-        }
-        Some(())
-    }
-
-    fn read_names(&mut self, directory: u32) -> (Names, bool) {
-        let mut names = Names::new();
-        let is_whole = self.collect(directory, &mut names).is_some();
-        (names, is_whole)
-    }
-
-    fn collect(&mut self, directory: u32, names: &mut Names) -> Option<()> {
-        let (chain, is_own) = self.directory(directory).filter(|(chain, _)| !chain.is_empty())?;
-        let end = (chain.len() as u64 * self.clusters.bytes).min(DIRECTORY_MAX);
-        let mut at = 0;
-        while at < end {
-            let mut entry = [0; ENTRY];
-            self.read(&chain, at, &mut entry)?;
-            match entry[0] {
-                END => return Some(()),
-                FILE => {
-                    let others = usize::from(entry[1]);
-                    let mut set = vec![0; others * ENTRY];
-                    self.read(&chain, at + ENTRY as u64, &mut set)?;
-                    if names.len() >= MAX_NAMES {
-                        return None;
-                    }
-                    let (name, node) = file(&entry, &set)?;
-                    let number = u32::try_from(self.nodes.len()).ok()?;
-                    let is_new =
-                        !node.is_directory || *self.known.entry(node.first).or_insert(number) == number;
-                    let number = if is_new { number } else { *self.known.get(&node.first)? };
-                    if is_new {
-                        self.nodes.push(node);
-                    }
-                    names.push((name, number));
-                    at += (others * ENTRY) as u64;
-                }
-                _ => {}
-            }
-            at += ENTRY as u64;
-        }
-        is_own.then_some(())
+    fn read_chain(&self, chain: &[u32], at: u64, buf: &mut [u8]) -> Option<()> {
+        self.media.read_pieces(at, buf, &|at| self.clusters.place(chain, at))
     }
 }
 
@@ -246,12 +199,8 @@ fn file(entry: &[u8; ENTRY], set: &[u8]) -> Option<(Vec<u8>, Node)> {
 }
 
 impl Tree for Exfat {
-    fn losses(&self) -> Vec<String> {
-        self.losses.clone()
-    }
-
-    fn flaws(&self) -> Vec<String> {
-        self.flaws.clone()
+    fn findings(&self) -> Findings {
+        Findings { losses: self.losses.clone(), flaws: self.flaws.clone(), ..Findings::default() }
     }
 
     fn root(&self) -> u32 {
@@ -269,22 +218,48 @@ impl Tree for Exfat {
         Some(Inode { atime, mtime, ctime, ..found })
     }
 
-    fn names(&mut self, directory: u32) -> (Names, bool) {
-        if let Some(names) = self.directories.get(&directory) {
-            return names.clone();
+    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
+        let (chain, is_own) = self.directory(directory).filter(|(chain, _)| !chain.is_empty())?;
+        let end = (chain.len() as u64 * self.clusters.bytes).min(DIRECTORY_MAX);
+        let mut at = 0;
+        while at < end {
+            let mut entry = [0; ENTRY];
+            self.read_chain(&chain, at, &mut entry)?;
+            match entry[0] {
+                END => return Some(()),
+                FILE => {
+                    let others = usize::from(entry[1]);
+                    let mut set = vec![0; others * ENTRY];
+                    self.read_chain(&chain, at + ENTRY as u64, &mut set)?;
+                    if names.len() >= MAX_NAMES {
+                        return None;
+                    }
+                    let (name, node) = file(&entry, &set)?;
+                    let number = u32::try_from(self.nodes.len()).ok()?;
+                    let is_new =
+                        !node.is_directory || *self.known.entry(node.first).or_insert(number) == number;
+                    let number = if is_new { number } else { *self.known.get(&node.first)? };
+                    if is_new {
+                        self.nodes.push(node);
+                    }
+                    names.push((name, number));
+                    at += (others * ENTRY) as u64;
+                }
+                _ => {}
+            }
+            at += ENTRY as u64;
         }
-        let names = self.read_names(directory);
-        self.directories.insert(directory, names.clone());
-        names
+        is_own.then_some(())
     }
 
-    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
-        out.fill(0);
-        let node = self.nodes.get(inode as usize)?;
-        let start = u64::from(block) * BLOCK_BYTES as u64;
-        node.size.checked_sub(start)?;
-        let len = node.written.min(node.size).saturating_sub(start).min(BLOCK_BYTES as u64);
+    fn kept_names(&mut self) -> Option<&mut Directories> {
+        Some(&mut self.directories)
+    }
+
+    /// Bytes after those that were written are zeros.
+    fn read(&mut self, inode: u32, at: u64, out: &mut [u8]) -> Option<()> {
+        let written = self.nodes.get(inode as usize)?.written.saturating_sub(at).min(out.len() as u64);
         let chain = self.chain(inode)?;
-        self.read(&chain, start, out.get_mut(..usize::try_from(len).ok()?)?)
+        self.read_chain(&chain, at, out.get_mut(..usize::try_from(written).ok()?)?)
     }
 }

@@ -6,7 +6,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileType, Timestamp}
 
 use super::media::Media;
 use super::recent::Recent;
-use super::{Inode, MAX_NAMES, Names, Tree, Xattrs, broken, unsupported};
+use super::{Findings, Inode, MAX_NAMES, Names, Tree, Xattrs, broken, unsupported};
 use crate::map::probes::ext::{group_of as ext_group, start_of as ext_start};
 use crate::map::view::Numbers as _;
 
@@ -336,32 +336,6 @@ impl Ext {
         }
         Some(())
     }
-
-    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
-        let raw = self.raw(directory)?;
-        if raw.le32(32) & INLINE != 0 {
-            // The inode number of the parent directory comes first.
-            let data = self.inline(&raw)?;
-            Self::names_in(data.get(4..MAP)?, names)?;
-            return Self::names_in(data.get(MAP..)?, names);
-        }
-        let blocks = size(&raw).div_ceil(self.block);
-        let mut is_whole = blocks <= self.media.len() / self.block;
-        for block in 0..u32::try_from(blocks.min(self.media.len() / self.block)).ok()? {
-            match self.map(&raw, block) {
-                Some(Some(at)) => {
-                    let bytes = self.read_block(at);
-                    is_whole &= bytes.is_some_and(|bytes| Self::names_in(&bytes, names).is_some());
-                }
-                Some(None) => {}
-                None => return None,
-            }
-            if names.len() >= MAX_NAMES {
-                return None;
-            }
-        }
-        is_whole.then_some(())
-    }
 }
 
 /// True for a group with a copy of the superblock: 0, 1, and the powers of 3, 5 and 7.
@@ -463,35 +437,56 @@ impl Tree for Ext {
         })
     }
 
-    fn names(&mut self, directory: u32) -> (Names, bool) {
-        let mut names = Names::new();
-        let is_whole = self.read_names(directory, &mut names).is_some();
-        (names, is_whole)
+    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
+        let raw = self.raw(directory)?;
+        if raw.le32(32) & INLINE != 0 {
+            // The inode number of the parent directory comes first.
+            let data = self.inline(&raw)?;
+            Self::names_in(data.get(4..MAP)?, names)?;
+            return Self::names_in(data.get(MAP..)?, names);
+        }
+        let blocks = size(&raw).div_ceil(self.block);
+        let mut is_whole = blocks <= self.media.len() / self.block;
+        for block in 0..u32::try_from(blocks.min(self.media.len() / self.block)).ok()? {
+            match self.map(&raw, block) {
+                Some(Some(at)) => {
+                    let bytes = self.read_block(at);
+                    is_whole &= bytes.is_some_and(|bytes| Self::names_in(&bytes, names).is_some());
+                }
+                Some(None) => {}
+                None => return None,
+            }
+            if names.len() >= MAX_NAMES {
+                return None;
+            }
+        }
+        is_whole.then_some(())
     }
 
-    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
-        out.fill(0);
+    /// An encrypted block is always stored completely.
+    fn stored_bytes(&mut self, inode: u32, size: u64) -> u64 {
+        let is_whole = self.raw(inode).is_some_and(|raw| {
+            let is_regular = FileType::from_mode(raw.le16(0).into()) == Some(FileType::Regular);
+            raw.le32(32) & ENCRYPTED != 0 && raw.le32(32) & INLINE == 0 && is_regular
+        });
+        if is_whole { size.next_multiple_of(self.block) } else { size }
+    }
+
+    fn read(&mut self, inode: u32, start: u64, out: &mut [u8]) -> Option<()> {
         let raw = self.raw(inode)?;
-        let found = self.inode(inode)?;
         let flags = raw.le32(32);
-        let start = u64::from(block) * BLOCK_BYTES as u64;
-        // An encrypted block is always stored completely.
-        let is_whole = flags & ENCRYPTED != 0 && found.file_type == FileType::Regular && flags & INLINE == 0;
-        let size = if is_whole { found.size.next_multiple_of(self.block) } else { found.size };
-        let len = size.checked_sub(start)?.min(BLOCK_BYTES as u64);
-        let len = usize::try_from(len).ok()?;
-        let is_fast = found.file_type == FileType::Symlink && flags & EXTENTS == 0 && len < MAP;
+        let is_link = FileType::from_mode(raw.le16(0).into()) == Some(FileType::Symlink);
+        let is_fast = is_link && flags & EXTENTS == 0 && out.len() < MAP;
         if is_fast || flags & INLINE != 0 {
-            let data = self.inline(&raw)?;
             let at = usize::try_from(start).ok()?;
-            out.get_mut(..len)?.copy_from_slice(data.get(at..at + len)?);
+            out.copy_from_slice(self.inline(&raw)?.get(at..at + out.len())?);
             return Some(());
         }
         let mut done = 0;
-        while done < len {
+        while done < out.len() {
             let at = start + done as u64;
             let within = usize::try_from(at % self.block).ok()?;
-            let piece = (usize::try_from(self.block).ok()? - within).min(len - done);
+            let piece = (usize::try_from(self.block).ok()? - within).min(out.len() - done);
             if let Some(place) = self.map(&raw, u32::try_from(at / self.block).ok()?)? {
                 let at = place.checked_mul(self.block)?.checked_add(within as u64)?;
                 self.media.read(at, out.get_mut(done..done + piece)?)?;
@@ -531,13 +526,10 @@ impl Tree for Ext {
         Some(xattrs)
     }
 
-    fn losses(&self) -> Vec<String> {
-        self.losses.clone()
-    }
-
-    fn notes(&self) -> Vec<String> {
+    fn findings(&self) -> Findings {
         let note = "ext: it was not unmounted: the journal has changes that Linux would replay, and that are not read here";
-        self.needs_recovery.then(|| note.to_owned()).into_iter().collect()
+        let notes = self.needs_recovery.then(|| note.to_owned()).into_iter().collect();
+        Findings { notes, losses: self.losses.clone(), ..Findings::default() }
     }
 }
 

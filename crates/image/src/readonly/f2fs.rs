@@ -11,7 +11,7 @@ use super::codec::{Codec, Unpacker};
 use super::ext;
 use super::media::Media;
 use super::recent::Recent;
-use super::{Inode, MAX_NAMES, Names, Tree, Xattrs, broken, unsupported};
+use super::{Findings, Inode, MAX_NAMES, Names, Tree, Xattrs, broken, unsupported};
 use crate::map::view::Numbers as _;
 use crate::words::count;
 
@@ -287,7 +287,9 @@ impl F2fs {
         let version = checkpoint.version();
         let (mut chain, mut seen) = (Vec::new(), BTreeSet::new());
         while at != 0 && seen.insert(at) {
-            let Some(node) = self.read(at).filter(|node| node.le64(FOOTER_VERSION) == version) else { break };
+            let Some(node) = self.read_block(at).filter(|node| node.le64(FOOTER_VERSION) == version) else {
+                break;
+            };
             chain.push((at, node.le32(FOOTER), node.le32(FOOTER_INODE), node.le32(FOOTER_FLAGS)));
             at = node.le32(FOOTER_NEXT);
         }
@@ -314,7 +316,7 @@ impl F2fs {
             self.journal.insert(number, address);
             self.synchronised.insert((inode, flags >> PLACE_BIT), number);
             if has_inode(node)
-                && let Some(raw) = self.read(address)
+                && let Some(raw) = self.read_block(address)
                 && let Some(name) = raw.get(NAME_AT..NAME_AT + (raw.le32(NAME_AT - 4) as usize).min(NAME_MAX))
                 && raw[2] & ENCRYPTED == 0
             {
@@ -326,7 +328,7 @@ impl F2fs {
         ends.len()
     }
 
-    fn read(&self, block: u32) -> Option<Vec<u8>> {
+    fn read_block(&self, block: u32) -> Option<Vec<u8>> {
         self.media.bytes(u64::from(block) * BLOCK as u64, BLOCK)
     }
 
@@ -349,7 +351,7 @@ impl F2fs {
             Some(bytes) => bytes,
             None => {
                 let address = self.address(node).filter(|&address| address != 0 && address != NEW)?;
-                let bytes = self.read(address).filter(|bytes| bytes.le32(FOOTER) == node)?;
+                let bytes = self.read_block(address).filter(|bytes| bytes.le32(FOOTER) == node)?;
                 self.nodes.put(node, bytes)
             }
         };
@@ -448,7 +450,7 @@ impl F2fs {
         for block in first + 1..first + blocks {
             match self.map(inode, raw, block)? {
                 0 | NEW => break,
-                address => packed.extend(self.read(address)?),
+                address => packed.extend(self.read_block(address)?),
             }
         }
         let len = packed.get(..4)?.le32(0) as usize;
@@ -484,17 +486,6 @@ impl F2fs {
         Some(())
     }
 
-    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
-        let is_whole = self.stored_names(directory, names);
-        for (name, inode) in self.recovered.get(&directory).into_iter().flatten() {
-            match names.iter_mut().find(|(other, _)| other == name) {
-                Some((_, other)) => *other = *inode,
-                None => names.push((name.clone(), *inode)),
-            }
-        }
-        is_whole
-    }
-
     fn stored_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
         let raw = self.raw(directory)?;
         if raw[3] & INLINE_NAMES != 0 {
@@ -506,7 +497,7 @@ impl F2fs {
             match self.map(directory, &raw, block) {
                 Some(0 | NEW) => {}
                 Some(address) => {
-                    let bytes = self.read(address);
+                    let bytes = self.read_block(address);
                     is_whole &= bytes.is_some_and(|bytes| Self::names_in(&bytes, names).is_some());
                 }
                 None => is_whole = false,
@@ -572,10 +563,6 @@ impl Tree for F2fs {
         self.uuid
     }
 
-    fn flaws(&self) -> Vec<String> {
-        self.flaws.clone()
-    }
-
     fn root(&self) -> u32 {
         self.root
     }
@@ -603,41 +590,48 @@ impl Tree for F2fs {
         })
     }
 
-    fn names(&mut self, directory: u32) -> (Names, bool) {
-        let mut names = Names::new();
-        let is_whole = self.read_names(directory, &mut names).is_some();
-        (names, is_whole)
+    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
+        let is_whole = self.stored_names(directory, names);
+        for (name, inode) in self.recovered.get(&directory).into_iter().flatten() {
+            match names.iter_mut().find(|(other, _)| other == name) {
+                Some((_, other)) => *other = *inode,
+                None => names.push((name.clone(), *inode)),
+            }
+        }
+        is_whole
     }
 
-    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
-        out.fill(0);
+    /// An encrypted block is always stored completely.
+    fn stored_bytes(&mut self, inode: u32, size: u64) -> u64 {
+        let is_whole =
+            self.raw(inode).is_some_and(|raw| raw[2] & ENCRYPTED != 0 && raw[3] & INLINE_DATA == 0);
+        if is_whole { size.next_multiple_of(BLOCK as u64) } else { size }
+    }
+
+    fn read(&mut self, inode: u32, at: u64, out: &mut [u8]) -> Option<()> {
         let raw = self.raw(inode)?;
-        let start = u64::from(block) * BLOCK as u64;
-        let left = raw.le64(16).checked_sub(start)?;
-        // An encrypted block is always stored completely.
-        let is_whole = raw[2] & ENCRYPTED != 0 && raw[3] & INLINE_DATA == 0;
-        let len = if is_whole { BLOCK } else { usize::try_from(left.min(BLOCK as u64)).ok()? };
-        if is_whole && Self::compression(&raw).is_some() {
-            return None;
-        }
+        let block = u32::try_from(at / BLOCK as u64).ok()?;
         if raw[3] & INLINE_DATA != 0 {
-            let data = self.inline(&raw)?.get(usize::try_from(start).ok()?..)?;
-            out[..len].copy_from_slice(data.get(..len)?);
+            let data = self.inline(&raw)?.get(usize::try_from(at).ok()?..)?;
+            out.copy_from_slice(data.get(..out.len())?);
             return Some(());
+        }
+        if raw[2] & ENCRYPTED != 0 && Self::compression(&raw).is_some() {
+            return None;
         }
         if let Some((blocks, _)) = Self::compression(&raw) {
             let first = block / blocks * blocks;
             if self.map(inode, &raw, first)? == CLUSTER {
                 let cluster = self.cluster(inode, &raw, first)?;
                 let at = (block - first) as usize * BLOCK;
-                out[..len].copy_from_slice(&cluster[at..at + len]);
+                out.copy_from_slice(&cluster[at..at + out.len()]);
                 return Some(());
             }
         }
         match self.map(inode, &raw, block)? {
             0 | NEW => {}
             CLUSTER => return None,
-            address => self.media.read(u64::from(address) * BLOCK as u64, &mut out[..len])?,
+            address => self.media.read(u64::from(address) * BLOCK as u64, out)?,
         }
         Some(())
     }
@@ -664,11 +658,10 @@ impl Tree for F2fs {
         Some(xattrs)
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn findings(&self) -> Findings {
         let what = count(self.lost as u64, "synchronised file");
-        (self.lost > 0)
-            .then(|| format!("F2FS: {what} without a name or an inode: a mount drops them"))
-            .into_iter()
-            .collect()
+        let note = format!("F2FS: {what} without a name or an inode: a mount drops them");
+        let notes = (self.lost > 0).then_some(note).into_iter().collect();
+        Findings { notes, flaws: self.flaws.clone(), ..Findings::default() }
     }
 }

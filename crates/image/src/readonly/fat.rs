@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use floatgate_media::disk::fat::{FatBoot, FatLayout, FatType};
-use floatgate_stack::fs::{BLOCK_BYTES, Error, FileType, Timestamp};
+use floatgate_stack::fs::{Error, FileType, Timestamp};
 
 use super::chains::{Clusters, End, Length, Lengths, Listed, Next};
 use super::media::Media;
 use super::recent::{InodeNumbers, Recent};
-use super::{Inode, MAX_NAMES, Names, Tree, broken};
+use super::{Directories, Findings, Inode, MAX_NAMES, Names, Tree, broken};
 use crate::map::view::Numbers as _;
 use crate::words::count;
 
@@ -56,7 +56,7 @@ pub(super) struct Fat {
     /// Directories by their first cluster, so that a directory that contains itself is entered only once.
     directories: BTreeMap<u32, u32>,
     /// Names of directories that were read, and the clusters that these have.
-    names: BTreeMap<u32, (Names, bool)>,
+    names: Directories,
     listed: Listed,
     chains: Recent<(u32, u64), Vec<u32>>,
     /// Lengths of the chains in each FAT.
@@ -492,42 +492,6 @@ impl Fat {
             Extent::Chain(chain) => chain.len() as u64 * self.clusters.bytes,
         }
     }
-
-    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
-        let (extent, is_own) = self.directory(directory);
-        let end = self.len(&extent).min(DIRECTORY_MAX);
-        let mut long = LongName::default();
-        // A directory has a cluster at least.
-        if end == 0 {
-            return None;
-        }
-        for at in (0..end).step_by(ENTRY as usize) {
-            let (place, _) = self.place(&extent, at)?;
-            let entry = self.entry(place)?;
-            match entry[0] {
-                END => return Some(()),
-                DELETED => long = LongName::default(),
-                _ if entry[11] & 0x3F == LONG_NAME => long.add(&entry),
-                _ if entry[11] & LABEL != 0 => long = LongName::default(),
-                _ => {
-                    let name = std::mem::take(&mut long).finish(&entry).unwrap_or_else(|| short_name(&entry));
-                    if names.len() >= MAX_NAMES {
-                        return None;
-                    }
-                    if name != b"." && name != b".." {
-                        let number = self.places.number(place)?;
-                        let number = if entry[11] & DIRECTORY == 0 {
-                            number
-                        } else {
-                            *self.directories.entry(self.first(&entry)).or_insert(number)
-                        };
-                        names.push((name, number));
-                    }
-                }
-            }
-        }
-        is_own.then_some(())
-    }
 }
 
 /// Path of a directory, or of a file in it, in messages.
@@ -625,12 +589,8 @@ pub(super) fn time(date: u16, time: u16, hundredths: u8) -> Timestamp {
 }
 
 impl Tree for Fat {
-    fn losses(&self) -> Vec<String> {
-        self.losses.clone()
-    }
-
-    fn flaws(&self) -> Vec<String> {
-        self.flaws.clone()
+    fn findings(&self) -> Findings {
+        Findings { losses: self.losses.clone(), flaws: self.flaws.clone(), ..Findings::default() }
     }
 
     fn root(&self) -> u32 {
@@ -656,32 +616,51 @@ impl Tree for Fat {
         })
     }
 
-    fn names(&mut self, directory: u32) -> (Names, bool) {
-        if let Some(names) = self.names.get(&directory) {
-            return names.clone();
+    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
+        let (extent, is_own) = self.directory(directory);
+        let end = self.len(&extent).min(DIRECTORY_MAX);
+        let mut long = LongName::default();
+        // A directory has a cluster at least.
+        if end == 0 {
+            return None;
         }
-        let mut names = Names::new();
-        let is_whole = self.read_names(directory, &mut names).is_some();
-        self.names.insert(directory, (names.clone(), is_whole));
-        (names, is_whole)
+        for at in (0..end).step_by(ENTRY as usize) {
+            let (place, _) = self.place(&extent, at)?;
+            let entry = self.entry(place)?;
+            match entry[0] {
+                END => return Some(()),
+                DELETED => long = LongName::default(),
+                _ if entry[11] & 0x3F == LONG_NAME => long.add(&entry),
+                _ if entry[11] & LABEL != 0 => long = LongName::default(),
+                _ => {
+                    let name = std::mem::take(&mut long).finish(&entry).unwrap_or_else(|| short_name(&entry));
+                    if names.len() >= MAX_NAMES {
+                        return None;
+                    }
+                    if name != b"." && name != b".." {
+                        let number = self.places.number(place)?;
+                        let number = if entry[11] & DIRECTORY == 0 {
+                            number
+                        } else {
+                            *self.directories.entry(self.first(&entry)).or_insert(number)
+                        };
+                        names.push((name, number));
+                    }
+                }
+            }
+        }
+        is_own.then_some(())
     }
 
-    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
+    fn kept_names(&mut self) -> Option<&mut Directories> {
+        Some(&mut self.names)
+    }
+
+    fn read(&mut self, inode: u32, start: u64, out: &mut [u8]) -> Option<()> {
         let size = self.inode(inode)?.size;
         let (first, _) = self.start(inode)?;
         let extent = Extent::Chain(self.chain(first, size));
-        let start = u64::from(block) * BLOCK_BYTES as u64;
-        let len = size.checked_sub(start)?.min(BLOCK_BYTES as u64);
-        out.fill(0);
-        let mut done = 0;
-        while done < len {
-            let (place, follow) = self.place(&extent, start + done)?;
-            let piece = follow.min(len - done);
-            let range = usize::try_from(done).ok()?..usize::try_from(done + piece).ok()?;
-            self.media.read(place, out.get_mut(range)?)?;
-            done += piece;
-        }
-        Some(())
+        self.media.read_pieces(start, out, &|at| self.place(&extent, at))
     }
 }
 

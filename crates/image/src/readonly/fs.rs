@@ -2,7 +2,7 @@
 
 use floatgate_stack::fs::{
     Attributes, BLOCK_BYTES, Compression, DirEntry, Error, FileFlags, FileSystem, FileType, Holds, Name,
-    NewFile, Rename, Result, Space,
+    Rename, Result, Space,
 };
 
 use super::{LINK_MAX, Names, Opened, Tree};
@@ -12,8 +12,8 @@ use floatgate_stack::fscrypt::{CONTEXT, Units};
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 pub(super) fn open(tree: impl Tree + 'static) -> Opened {
-    let (notes, losses, flaws, remarks) = (tree.notes(), tree.losses(), tree.flaws(), tree.remarks());
-    Opened { fs: Box::new(TreeFs(tree)), notes, losses, flaws, remarks }
+    let found = tree.findings();
+    Opened { fs: Box::new(TreeFs(tree)), found }
 }
 
 struct TreeFs<T>(T);
@@ -74,8 +74,12 @@ impl<T: Tree> TreeFs<T> {
         Ok(size)
     }
 
-    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Result<()> {
-        let read = self.0.block(inode, block, out);
+    /// Reads a block of a file or a link of `size` bytes; bytes after its end are zeros.
+    fn block(&mut self, inode: u32, size: u64, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Result<()> {
+        out.fill(0);
+        let at = u64::from(block) * BLOCK;
+        let left = self.0.stored_bytes(inode, size).checked_sub(at).map(|left| left.min(BLOCK) as usize);
+        let read = left.and_then(|len| self.0.read(inode, at, &mut out[..len]));
         read.ok_or_else(|| damaged(inode, &format!("block {block} of its data cannot be read")))
     }
 }
@@ -154,7 +158,7 @@ impl<T: Tree> FileSystem for TreeFs<T> {
         while done < len {
             let at = offset + done as u64;
             let block = u32::try_from(at / BLOCK).map_err(|_| Error::TooLarge { what: "file", len: size })?;
-            self.block(inode, block, &mut bytes)?;
+            self.block(inode, size, block, &mut bytes)?;
             let within = usize::try_from(at % BLOCK).unwrap_or(0);
             let piece = (BLOCK_BYTES - within).min(len - done);
             buf[done..done + piece].copy_from_slice(&bytes[within..within + piece]);
@@ -185,7 +189,8 @@ impl<T: Tree> FileSystem for TreeFs<T> {
             out.fill(0);
             return Ok(());
         }
-        self.block(inode, block, out)?;
+        let size = self.inode(inode)?.size;
+        self.block(inode, size, block, out)?;
         let unit = self.0.unit();
         if unit > BLOCK_BYTES {
             return Err(Error::Unsupported("encrypted blocks of more than 4096 bytes"));
@@ -197,7 +202,7 @@ impl<T: Tree> FileSystem for TreeFs<T> {
                 decrypt(number, unit).ok_or_else(|| damaged(inode, "an encrypted block is too short"))?;
             }
         }
-        let left = usize::try_from(self.inode(inode)?.size.saturating_sub(u64::from(block) * BLOCK));
+        let left = usize::try_from(size.saturating_sub(u64::from(block) * BLOCK));
         let end = left.unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
         out[end..].fill(0);
         Ok(())
@@ -210,7 +215,7 @@ impl<T: Tree> FileSystem for TreeFs<T> {
         }
         let len = usize::try_from(found.size.min(LINK_MAX)).unwrap_or(0);
         let mut block = [0; BLOCK_BYTES];
-        self.block(inode, 0, &mut block)?;
+        self.block(inode, found.size, 0, &mut block)?;
         Ok(block[..len].to_vec())
     }
 
@@ -244,23 +249,7 @@ impl<T: Tree> FileSystem for TreeFs<T> {
         Ok(blocks)
     }
 
-    fn create(&mut self, _: u32, _: &[u8], _: &NewFile<'_>) -> Result<u32> {
-        Err(Error::ReadOnly)
-    }
-
-    fn unlink(&mut self, _: u32, _: &[u8]) -> Result<()> {
-        Err(Error::ReadOnly)
-    }
-
-    fn remove_dir(&mut self, _: u32, _: &[u8]) -> Result<()> {
-        Err(Error::ReadOnly)
-    }
-
     fn rename(&mut self, _: Name<'_>, _: Name<'_>, _: Rename) -> Result<()> {
-        Err(Error::ReadOnly)
-    }
-
-    fn write(&mut self, _: u32, _: u64, _: &[u8]) -> Result<()> {
         Err(Error::ReadOnly)
     }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use floatgate_media::crc;
-use floatgate_stack::fs::{BLOCK_BYTES, FileType, Timestamp};
+use floatgate_stack::fs::{FileType, Timestamp};
 
 use super::media::Media;
 use super::recent::Recent;
-use super::{Inode, MAX_NAMES, Names, Tree, Xattrs};
+use super::{Directories, Findings, Inode, MAX_NAMES, Names, Tree, Xattrs};
 use crate::map::view::Numbers as _;
 
 /// Types of tags: names, structures, changes of the list of ids, checksums, the next pair, a move.
@@ -90,7 +90,7 @@ pub(super) struct Littlefs {
     blocks: u32,
     nodes: Vec<Node>,
     /// Names of directories that were read.
-    directories: BTreeMap<u32, (Names, bool)>,
+    directories: Directories,
     /// Directories by their first pair, so that a directory that contains itself is entered only once.
     pairs: BTreeMap<Pair, u32>,
     /// Source of an interrupted move, whose file also exists at its destination: the entry counts as removed.
@@ -259,7 +259,7 @@ impl Littlefs {
             block,
             blocks,
             nodes: Vec::new(),
-            directories: BTreeMap::new(),
+            directories: Directories::new(),
             pairs: BTreeMap::new(),
             moved: None,
             lists: Recent::new(8),
@@ -327,38 +327,6 @@ impl Littlefs {
     fn is_moved(&self, pair: Pair, id: usize) -> bool {
         self.moved
             .is_some_and(|(from, moved)| moved as usize == id && (from == pair || from == [pair[1], pair[0]]))
-    }
-
-    fn read_names(&mut self, directory: u32) -> (Names, bool) {
-        let Some(Node { kind: NodeKind::Directory(first), .. }) = self.nodes.get(directory as usize) else {
-            return (Names::new(), false);
-        };
-        let (mut pair, mut names) = (*first, Names::new());
-        for _ in 0..=self.blocks {
-            let Some(metadata) = self.pair(pair) else { return (names, false) };
-            for (id, entry) in metadata.entries.into_iter().enumerate() {
-                if self.is_moved(pair, id) || !matches!(entry.kind, NAME_FILE | NAME_DIRECTORY) {
-                    continue;
-                }
-                let Ok(number) = u32::try_from(self.nodes.len()) else { return (names, false) };
-                if names.len() >= MAX_NAMES {
-                    return (names, false);
-                }
-                let name = entry.name.clone();
-                let node = node(entry);
-                let number = match node.kind {
-                    NodeKind::Directory(pair) => *self.pairs.entry(pair).or_insert(number),
-                    _ => number,
-                };
-                names.push((name, number));
-                self.nodes.push(node);
-            }
-            match metadata.tail {
-                Some((true, next)) => pair = next,
-                _ => return (names, true),
-            }
-        }
-        (names, false)
     }
 
     /// Blocks of a file, the first one first.
@@ -443,53 +411,60 @@ impl Tree for Littlefs {
         Some(attributes.iter().map(|(number, value)| (attribute_name(*number), value.clone())).collect())
     }
 
-    fn names(&mut self, directory: u32) -> (Names, bool) {
-        if let Some(names) = self.directories.get(&directory) {
-            return names.clone();
+    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
+        let NodeKind::Directory(mut pair) = self.nodes.get(directory as usize)?.kind else { return None };
+        for _ in 0..=self.blocks {
+            let metadata = self.pair(pair)?;
+            for (id, entry) in metadata.entries.into_iter().enumerate() {
+                if self.is_moved(pair, id) || !matches!(entry.kind, NAME_FILE | NAME_DIRECTORY) {
+                    continue;
+                }
+                let number = u32::try_from(self.nodes.len()).ok()?;
+                if names.len() >= MAX_NAMES {
+                    return None;
+                }
+                let name = entry.name.clone();
+                let node = node(entry);
+                let number = match node.kind {
+                    NodeKind::Directory(pair) => *self.pairs.entry(pair).or_insert(number),
+                    _ => number,
+                };
+                names.push((name, number));
+                self.nodes.push(node);
+            }
+            match metadata.tail {
+                Some((true, next)) => pair = next,
+                _ => return Some(()),
+            }
         }
-        let names = self.read_names(directory);
-        self.directories.insert(directory, names.clone());
-        names
+        None
     }
 
-    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
-        out.fill(0);
-        let start = u64::from(block) * BLOCK_BYTES as u64;
+    fn kept_names(&mut self) -> Option<&mut Directories> {
+        Some(&mut self.directories)
+    }
+
+    fn read(&mut self, inode: u32, start: u64, out: &mut [u8]) -> Option<()> {
         let (head, size) = match &self.nodes.get(inode as usize)?.kind {
             NodeKind::Inline(data) => {
                 let at = usize::try_from(start).ok()?;
-                let data = data.get(at..)?;
-                let len = data.len().min(BLOCK_BYTES);
-                out.get_mut(..len)?.copy_from_slice(data.get(..len)?);
+                out.copy_from_slice(data.get(at..at + out.len())?);
                 return Some(());
             }
             NodeKind::Ctz { head, size } => (*head, *size),
             _ => return None,
         };
         let list = self.list(inode, head, size)?;
-        let len = u64::from(size).checked_sub(start)?.min(BLOCK_BYTES as u64);
-        let mut done = 0;
-        while done < len {
-            let (index, byte) = self.index(start + done)?;
+        self.media.read_pieces(start, out, &|at| {
+            let (index, byte) = self.index(at)?;
             let place = list.get(usize::try_from(index).ok()?)?;
-            let piece = self.block.checked_sub(byte)?.min(len - done);
-            let range = usize::try_from(done).ok()?..usize::try_from(done + piece).ok()?;
-            self.media.read(u64::from(*place) * self.block + byte, out.get_mut(range)?)?;
-            done += piece.max(1);
-        }
-        Some(())
+            Some((u64::from(*place) * self.block + byte, self.block.checked_sub(byte)?))
+        })
     }
 
-    fn flaws(&self) -> Vec<String> {
-        self.flaws.clone()
-    }
-
-    fn losses(&self) -> Vec<String> {
-        self.losses.clone()
-    }
-
-    fn remarks(&self) -> Vec<String> {
+    fn findings(&self) -> Findings {
         let remark = "LittleFS has no checksum over the data of files in blocks of their own: changed data cannot be seen";
-        vec![remark.to_owned()]
+        let (losses, flaws) = (self.losses.clone(), self.flaws.clone());
+        Findings { losses, flaws, remarks: vec![remark.to_owned()], ..Findings::default() }
     }
 }

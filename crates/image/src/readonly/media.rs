@@ -32,6 +32,23 @@ impl Media {
         self.store.read_at(self.start + at, buf).ok()
     }
 
+    /// Reads bytes of a file from `start` on, in pieces. `place` returns the offset of a byte of the file, and the number of bytes that follow there.
+    pub(super) fn read_pieces(
+        &self,
+        start: u64,
+        out: &mut [u8],
+        place: &dyn Fn(u64) -> Option<(u64, u64)>,
+    ) -> Option<()> {
+        let mut done = 0;
+        while done < out.len() {
+            let (at, follow) = place(start + done as u64).filter(|(_, follow)| *follow > 0)?;
+            let piece = usize::try_from(follow).unwrap_or(usize::MAX).min(out.len() - done);
+            self.read(at, out.get_mut(done..done + piece)?)?;
+            done += piece;
+        }
+        Some(())
+    }
+
     /// Bytes of the range, at most a MiB.
     pub(super) fn bytes(&self, at: u64, len: usize) -> Option<Vec<u8>> {
         if len > READ_MAX {

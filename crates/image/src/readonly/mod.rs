@@ -24,6 +24,8 @@ mod squashfs;
 mod wear_levelling;
 mod yaffs;
 
+use std::collections::BTreeMap;
+
 use floatgate_stack::Store;
 use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileSystem, FileType, Timestamp};
 
@@ -91,6 +93,9 @@ impl Inode {
 /// Names in a directory with their inodes.
 type Names = Vec<(Vec<u8>, u32)>;
 
+/// Names of directories that were read, each with true if none is missing.
+type Directories = BTreeMap<u32, (Names, bool)>;
+
 /// Extended attribute: its name with the prefix, and its value.
 type Xattr = (Vec<u8>, Vec<u8>);
 
@@ -105,11 +110,34 @@ trait Tree: Send {
     /// Properties of an inode.
     fn inode(&mut self, inode: u32) -> Option<Inode>;
 
-    /// Readable names of a directory, and true if none is missing.
-    fn names(&mut self, directory: u32) -> (Names, bool);
+    /// Adds the readable names of a directory; `None` if some are missing.
+    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()>;
 
-    /// Reads a block of a file or a link; bytes after its end are zeros.
-    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()>;
+    /// Names that are kept, in formats whose directories are read only once.
+    fn kept_names(&mut self) -> Option<&mut Directories> {
+        None
+    }
+
+    /// Readable names of a directory, and true if none is missing.
+    fn names(&mut self, directory: u32) -> (Names, bool) {
+        if let Some(names) = self.kept_names().and_then(|kept| kept.get(&directory)) {
+            return names.clone();
+        }
+        let mut names = Names::new();
+        let is_whole = self.read_names(directory, &mut names).is_some();
+        if let Some(kept) = self.kept_names() {
+            kept.insert(directory, (names.clone(), is_whole));
+        }
+        (names, is_whole)
+    }
+
+    /// Reads bytes of a file or a link from the beginning of a block, at most a block and none after its end. `out` is filled with zeros before.
+    fn read(&mut self, inode: u32, at: u64, out: &mut [u8]) -> Option<()>;
+
+    /// Bytes that are stored of a file or a link of `size` bytes.
+    fn stored_bytes(&mut self, _inode: u32, size: u64) -> u64 {
+        size
+    }
 
     /// True for a block without data, which reads as zeros.
     fn is_hole(&mut self, _inode: u32, _block: u32) -> bool {
@@ -142,30 +170,15 @@ trait Tree: Send {
         BLOCK_BYTES
     }
 
-    /// Reasons for which files may be older than what Linux shows.
-    fn notes(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Damage of the filesystem for which files, names or data are missing.
-    fn losses(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Damage of second copies and of bookkeeping, for which nothing is missing.
-    fn flaws(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Remarks on properties that cannot be verified.
-    fn remarks(&self) -> Vec<String> {
-        Vec::new()
+    /// Findings while the filesystem was opened.
+    fn findings(&self) -> Findings {
+        Findings::default()
     }
 }
 
-/// A filesystem that is only read, and what its reader has found while it was opened.
-pub(crate) struct Opened {
-    pub(crate) fs: Box<dyn FileSystem>,
+/// What a reader has found while it opened a filesystem.
+#[derive(Default)]
+pub(crate) struct Findings {
     /// Reasons for which files may be older than what Linux shows.
     pub(crate) notes: Vec<String>,
     /// Damage for which files, names or data are missing.
@@ -174,6 +187,12 @@ pub(crate) struct Opened {
     pub(crate) flaws: Vec<String>,
     /// Remarks on properties that cannot be verified.
     pub(crate) remarks: Vec<String>,
+}
+
+/// A filesystem that is only read, with the findings of its reader.
+pub(crate) struct Opened {
+    pub(crate) fs: Box<dyn FileSystem>,
+    pub(crate) found: Findings,
 }
 
 /// Opens the filesystem in a range of a store; `None` for a format without a reader.
@@ -205,9 +224,9 @@ pub(crate) fn open(
         kind,
         Kind::Romfs | Kind::Squashfs | Kind::Ext | Kind::Fat | Kind::Erofs | Kind::F2fs | Kind::WearLevelled
     );
-    if is_unverified && opened.remarks.is_empty() {
+    if is_unverified && opened.found.remarks.is_empty() {
         let name = if kind == Kind::WearLevelled { Kind::Fat.name() } else { kind.name() };
-        opened.remarks.push(format!("{name} has no checksum over data: changed data cannot be seen"));
+        opened.found.remarks.push(format!("{name} has no checksum over data: changed data cannot be seen"));
     }
     Ok(Some(opened))
 }

@@ -1,7 +1,7 @@
 //! romfs: chained headers of 16 bytes with a name, each followed by its data (Linux:
 //! `Documentation/filesystems/romfs.rst`).
 
-use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, FileType};
+use floatgate_stack::fs::{DeviceNumber, FileType};
 
 use super::media::Media;
 use super::{Inode, MAX_NAMES, Names, Tree};
@@ -97,35 +97,28 @@ impl Tree for Romfs {
         Some(Inode { device, ..Inode::of_mode(kind | permissions, header.size.into())? })
     }
 
-    fn names(&mut self, directory: u32) -> (Names, bool) {
+    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
         // The first header of the root is its own `.`; other directories contain the offset of their first header.
-        let first = if directory == self.root { Some(self.root) } else { None };
-        let Some(mut at) = first.or_else(|| {
-            self.header(directory).filter(|header| header.kind == DIRECTORY).map(|header| header.info)
-        }) else {
-            return (Vec::new(), false);
+        let mut at = match directory == self.root {
+            true => self.root,
+            false => self.header(directory).filter(|header| header.kind == DIRECTORY)?.info,
         };
-        let mut names = Vec::new();
         while at != 0 && names.len() < MAX_NAMES {
-            let Some(header) = self.header(at) else { return (names, false) };
+            let header = self.header(at)?;
             if header.name != b"." && header.name != b".." {
-                let Some(target) = self.target(at) else { return (names, false) };
-                names.push((header.name, target));
+                names.push((header.name, self.target(at)?));
             }
             // Headers have the order of the chain, so that the chain ends.
             if header.next != 0 && header.next <= at {
-                return (names, false);
+                return None;
             }
             at = header.next;
         }
-        (names, at == 0)
+        (at == 0).then_some(())
     }
 
-    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
+    fn read(&mut self, inode: u32, at: u64, out: &mut [u8]) -> Option<()> {
         let header = self.header(inode)?;
-        let at = u64::from(block) * BLOCK_BYTES as u64;
-        let len = usize::try_from(u64::from(header.size).checked_sub(at)?).ok()?.min(BLOCK_BYTES);
-        out.fill(0);
-        self.media.read(header.data + at, out.get_mut(..len)?)
+        self.media.read(header.data + at, out)
     }
 }

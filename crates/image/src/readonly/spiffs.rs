@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use floatgate_stack::fs::{BLOCK_BYTES, FileType, Timestamp};
+use floatgate_stack::fs::{FileType, Timestamp};
 
 use super::media::Media;
-use super::{Inode, Names, Tree};
+use super::{Findings, Inode, Names, Tree};
 use crate::map::probes::spiffs_shape;
 use crate::map::view::Numbers as _;
 use crate::words::count;
@@ -206,38 +206,22 @@ impl Tree for Spiffs {
         Some(Inode::plain(FileType::Regular, self.size(object)).at(time))
     }
 
-    fn names(&mut self, directory: u32) -> (Names, bool) {
-        match self.nodes.get(directory as usize) {
-            Some(Node::Directory(names)) => {
-                (names.iter().map(|(name, inode)| (name.clone(), *inode)).collect(), true)
-            }
-            _ => (Names::new(), false),
-        }
-    }
-
-    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
-        out.fill(0);
-        let object = self.object(inode)?;
-        let start = u64::from(block) * BLOCK_BYTES as u64;
-        let len = self.size(object).checked_sub(start)?.min(BLOCK_BYTES as u64);
-        let room = self.page - HEADER;
-        let mut done = 0;
-        while done < len {
-            let at = start + done;
-            let page = object.pages.get(&u16::try_from(at / room).ok()?)?;
-            let piece = (room - at % room).min(len - done);
-            let range = usize::try_from(done).ok()?..usize::try_from(done + piece).ok()?;
-            self.media.read(page + at % room, out.get_mut(range)?)?;
-            done += piece;
-        }
+    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
+        let Node::Directory(known) = self.nodes.get(directory as usize)? else { return None };
+        names.extend(known.iter().map(|(name, inode)| (name.clone(), *inode)));
         Some(())
     }
 
-    fn losses(&self) -> Vec<String> {
-        self.losses.clone()
+    fn read(&mut self, inode: u32, start: u64, out: &mut [u8]) -> Option<()> {
+        let (object, room) = (self.object(inode)?, self.page - HEADER);
+        self.media.read_pieces(start, out, &|at| {
+            let page = object.pages.get(&u16::try_from(at / room).ok()?)?;
+            Some((page + at % room, room - at % room))
+        })
     }
 
-    fn remarks(&self) -> Vec<String> {
-        vec!["SPIFFS has no checksum: changed data cannot be seen".to_owned()]
+    fn findings(&self) -> Findings {
+        let remarks = vec!["SPIFFS has no checksum: changed data cannot be seen".to_owned()];
+        Findings { losses: self.losses.clone(), remarks, ..Findings::default() }
     }
 }

@@ -91,7 +91,6 @@ enum Body {
 
 /// Blocks of a file.
 struct File {
-    size: u64,
     /// Offset and length field of each block.
     blocks: Vec<(u64, u32)>,
     /// Offset, length field and start of the fragment at the end of the file.
@@ -317,7 +316,7 @@ impl Squashfs {
             let entry = &entry[..];
             tail = Some((entry.le64(0), entry.le32(8), fragment_byte.into()));
         }
-        Some(self.files.put(inode, File { size, blocks, tail }))
+        Some(self.files.put(inode, File { blocks, tail }))
     }
 
     /// Data block of any file.
@@ -357,24 +356,6 @@ impl Squashfs {
         Some((name, number, len))
     }
 
-    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
-        let Body::Directory { listing: mut place, len } = self.raw(directory)?.body else { return None };
-        let mut left = len;
-        while left > 0 {
-            let (count, block) = self.header_of_names(&mut place)?;
-            left = left.checked_sub(12)?;
-            for _ in 0..count {
-                let (name, number, len) = self.name(&mut place, block)?;
-                left = left.checked_sub(len)?;
-                if names.len() >= MAX_NAMES {
-                    return None;
-                }
-                names.push((name, number));
-            }
-        }
-        Some(())
-    }
-
     fn xattr(&mut self, place: &mut MetadataRef, table: u64) -> Option<Xattr> {
         let entry = self.array::<4>(place)?;
         let (kind, len) = (entry[..].le16(0), entry[..].le16(2));
@@ -407,23 +388,30 @@ impl Tree for Squashfs {
         Some(self.raw(inode)?.inode)
     }
 
-    fn names(&mut self, directory: u32) -> (Names, bool) {
-        let mut names = Names::new();
-        let is_whole = self.read_names(directory, &mut names).is_some();
-        (names, is_whole)
+    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
+        let Body::Directory { listing: mut place, len } = self.raw(directory)?.body else { return None };
+        let mut left = len;
+        while left > 0 {
+            let (count, block) = self.header_of_names(&mut place)?;
+            left = left.checked_sub(12)?;
+            for _ in 0..count {
+                let (name, number, len) = self.name(&mut place, block)?;
+                left = left.checked_sub(len)?;
+                if names.len() >= MAX_NAMES {
+                    return None;
+                }
+                names.push((name, number));
+            }
+        }
+        Some(())
     }
 
-    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
-        out.fill(0);
-        let raw = self.raw(inode)?;
-        if let Body::Link(mut place) = raw.body {
-            let len = usize::try_from(raw.inode.size).ok()?.min(BLOCK_BYTES);
-            return self.take(&mut place, out.get_mut(..len)?);
+    fn read(&mut self, inode: u32, at: u64, out: &mut [u8]) -> Option<()> {
+        if let Body::Link(mut place) = self.raw(inode)?.body {
+            return self.take(&mut place, out);
         }
         let file = self.file(inode)?;
-        let at = u64::from(block) * BLOCK_BYTES as u64;
         let (index, within) = (usize::try_from(at / self.block_bytes).ok()?, at % self.block_bytes);
-        let len = file.size.checked_sub(at)?.min(BLOCK_BYTES as u64);
         let (place, field, start) = match (file.blocks.get(index), file.tail) {
             // The block is a hole.
             (Some((_, 0)), _) => return Some(()),
@@ -433,8 +421,7 @@ impl Tree for Squashfs {
         };
         let data = self.data(place, field)?;
         let start = usize::try_from(start).ok()?;
-        let len = usize::try_from(len).ok()?;
-        out.get_mut(..len)?.copy_from_slice(data.get(start..start.checked_add(len)?)?);
+        out.copy_from_slice(data.get(start..start.checked_add(out.len())?)?);
         Some(())
     }
 

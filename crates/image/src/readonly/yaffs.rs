@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, btree_map};
 use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileType, Timestamp};
 
 use super::media::Media;
-use super::{Inode, Names, Tree, Xattrs, broken, unsupported};
+use super::{Findings, Inode, Names, Tree, Xattrs, broken, unsupported};
 use crate::words::{count, show_path};
 use crate::yaffs::{self, Chunk, Header, ObjectKind, Shape, Tags};
 
@@ -366,11 +366,6 @@ impl Yaffs {
         }
         names.push((name, target));
     }
-
-    /// Size of the file, bytes.
-    fn size(&self, inode: u32) -> Option<u64> {
-        self.objects.get(&inode).map(|object| object.size)
-    }
 }
 
 /// Shape of the filesystem, and the offset of its first chunk.
@@ -440,21 +435,19 @@ impl Tree for Yaffs {
         Some(found)
     }
 
-    fn names(&mut self, directory: u32) -> (Names, bool) {
-        let names = self.names.get(&directory).cloned().unwrap_or_default();
-        (names, !self.incomplete.contains(&directory))
+    fn read_names(&mut self, directory: u32, names: &mut Names) -> Option<()> {
+        names.extend(self.names.get(&directory).into_iter().flatten().cloned());
+        (!self.incomplete.contains(&directory)).then_some(())
     }
 
-    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
-        out.fill(0);
+    fn read(&mut self, inode: u32, start: u64, out: &mut [u8]) -> Option<()> {
         let object = self.objects.get(&inode)?;
-        let start = u64::from(block) * BLOCK_BYTES as u64;
         if let Some(header) = object.header.as_ref().filter(|header| header.kind == ObjectKind::Symlink) {
-            let rest = header.target.get(usize::try_from(start).ok()?..)?;
-            out.get_mut(..rest.len())?.copy_from_slice(rest);
+            let at = usize::try_from(start).ok()?;
+            out.copy_from_slice(header.target.get(at..at + out.len())?);
             return Some(());
         }
-        let len = self.size(inode)?.checked_sub(start)?.min(BLOCK_BYTES as u64);
+        let len = out.len() as u64;
         let room = u64::from(self.shape.data_bytes());
         let mut done = 0;
         while done < len {
@@ -490,11 +483,7 @@ impl Tree for Yaffs {
         Some(yaffs::parse_xattrs(&bytes, self.shape.order))
     }
 
-    fn losses(&self) -> Vec<String> {
-        self.losses.clone()
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        self.remarks.clone()
+    fn findings(&self) -> Findings {
+        Findings { losses: self.losses.clone(), remarks: self.remarks.clone(), ..Findings::default() }
     }
 }

@@ -29,83 +29,74 @@ impl Stage {
     pub const ALL: [Self; 3] = [Self::Early, Self::Middle, Self::Late];
 }
 
-/// A device whose operations can be interrupted. The result depends only on the seed.
-///
-/// An operation that the device would reject has no effect.
-pub trait Tear {
-    /// Interrupts the program of `data` at `addr`, inside one program unit: a page, or the program buffer on NOR.
-    fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64);
-
-    /// Interrupts the program of a page with its OOB; for the arguments see [`Mtd::write_oob`](crate::Mtd::write_oob). A
-    /// device without OOB bytes interrupts only the program of the data.
-    fn tear_program_oob(
-        &mut self,
+/// Operation that is interrupted.
+#[derive(Clone, Copy, Debug)]
+pub enum Interrupted<'a> {
+    /// Program inside one program unit: a page, or the program buffer on NOR.
+    Program {
+        /// Address of the first byte.
         addr: u64,
-        data: &[u8],
-        oob: &[u8],
+        /// Data to program.
+        data: &'a [u8],
+    },
+    /// Program of a page with its OOB, as by [`Mtd::write_oob`](crate::Mtd::write_oob).
+    ProgramWithOob {
+        /// Address of the page.
+        addr: u64,
+        /// Data of the page.
+        data: &'a [u8],
+        /// OOB bytes.
+        oob: &'a [u8],
+        /// Place of the OOB bytes.
         mode: OobMode,
-        stage: Stage,
-        seed: u64,
-    ) {
-        let _ = (oob, mode);
-        self.tear_program(addr, data, stage, seed);
+    },
+    /// Erase of a block.
+    Erase {
+        /// Address of the block.
+        addr: u64,
+    },
+}
+
+impl Interrupted<'_> {
+    /// Address of the operation.
+    pub const fn addr(&self) -> u64 {
+        let (Self::Program { addr, .. } | Self::ProgramWithOob { addr, .. } | Self::Erase { addr }) = *self;
+        addr
     }
 
-    /// Interrupts the erase of the block at `addr`.
-    fn tear_erase(&mut self, addr: u64, stage: Stage, seed: u64);
+    /// The operation at another address.
+    #[must_use]
+    pub const fn moved(mut self, to: u64) -> Self {
+        let (Self::Program { addr, .. } | Self::ProgramWithOob { addr, .. } | Self::Erase { addr }) =
+            &mut self;
+        *addr = to;
+        self
+    }
 }
 
-macro_rules! forward_tear {
-    ($pointer:ty) => {
-        impl<D: Tear + ?Sized> Tear for $pointer {
-            fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
-                (**self).tear_program(addr, data, stage, seed);
-            }
-
-            fn tear_program_oob(
-                &mut self,
-                addr: u64,
-                data: &[u8],
-                oob: &[u8],
-                mode: OobMode,
-                stage: Stage,
-                seed: u64,
-            ) {
-                (**self).tear_program_oob(addr, data, oob, mode, stage, seed);
-            }
-
-            fn tear_erase(&mut self, addr: u64, stage: Stage, seed: u64) {
-                (**self).tear_erase(addr, stage, seed);
-            }
-        }
-    };
+/// A device whose operations can be interrupted.
+pub trait Tear {
+    /// Interrupts an operation. The result depends only on the seed. An operation that the device would reject has no
+    /// effect.
+    fn tear(&mut self, operation: Interrupted<'_>, stage: Stage, seed: u64);
 }
 
-forward_tear!(&mut D);
-forward_tear!(Box<D>);
+impl<D: Tear + ?Sized> Tear for &mut D {
+    fn tear(&mut self, operation: Interrupted<'_>, stage: Stage, seed: u64) {
+        (**self).tear(operation, stage, seed);
+    }
+}
+
+impl<D: Tear + ?Sized> Tear for Box<D> {
+    fn tear(&mut self, operation: Interrupted<'_>, stage: Stage, seed: u64) {
+        (**self).tear(operation, stage, seed);
+    }
+}
 
 /// Passes addresses relative to the partition to the underlying device.
 impl<D: Tear + crate::Mtd> Tear for Partition<D> {
-    fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
-        let addr = self.start().saturating_add(addr);
-        self.inner_mut().tear_program(addr, data, stage, seed);
-    }
-
-    fn tear_program_oob(
-        &mut self,
-        addr: u64,
-        data: &[u8],
-        oob: &[u8],
-        mode: OobMode,
-        stage: Stage,
-        seed: u64,
-    ) {
-        let addr = self.start().saturating_add(addr);
-        self.inner_mut().tear_program_oob(addr, data, oob, mode, stage, seed);
-    }
-
-    fn tear_erase(&mut self, addr: u64, stage: Stage, seed: u64) {
-        let addr = self.start().saturating_add(addr);
-        self.inner_mut().tear_erase(addr, stage, seed);
+    fn tear(&mut self, operation: Interrupted<'_>, stage: Stage, seed: u64) {
+        let addr = self.start().saturating_add(operation.addr());
+        self.inner_mut().tear(operation.moved(addr), stage, seed);
     }
 }

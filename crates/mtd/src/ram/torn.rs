@@ -11,10 +11,10 @@
 
 use super::block::is_erased;
 use super::{BlockOffset, RamFlash};
-use crate::device::{Done, OobMode, check_aligned, check_range};
+use crate::device::{Done, check_aligned, check_range};
 use crate::error::{Error, ErrorKind};
 use crate::geometry::FlashKind;
-use crate::power_cut::{Stage, Tear};
+use crate::power_cut::{Interrupted, Stage, Tear};
 use crate::program_unit::{page_bytes, pieces};
 use crate::random::Random;
 use crate::time::Instant;
@@ -257,6 +257,21 @@ impl RamFlash {
 }
 
 impl Tear for RamFlash {
+    fn tear(&mut self, operation: Interrupted<'_>, stage: Stage, seed: u64) {
+        match operation {
+            Interrupted::Program { addr, data } => self.tear_program(addr, data, stage, seed),
+            Interrupted::ProgramWithOob { addr, data, oob, mode } => {
+                let place = self.oob_place(Instant::ZERO, addr, data.len(), oob.len(), mode);
+                if let Some(first) = place.ok().filter(|_| self.would_program(addr, data)) {
+                    self.tear_program_oob(addr, data, (first, oob), stage, seed);
+                }
+            }
+            Interrupted::Erase { addr } => self.tear_erase(addr, stage, seed),
+        }
+    }
+}
+
+impl RamFlash {
     fn tear_program(&mut self, addr: u64, data: &[u8], stage: Stage, seed: u64) {
         if check_range(Instant::ZERO, addr, data.len() as u64, self.geometry.size_bytes).is_err() {
             return;
@@ -272,15 +287,10 @@ impl Tear for RamFlash {
         &mut self,
         addr: u64,
         data: &[u8],
-        oob: &[u8],
-        mode: OobMode,
+        (first, oob): (usize, &[u8]),
         stage: Stage,
         seed: u64,
     ) {
-        let Ok(first) = self.oob_place(Instant::ZERO, addr, data.len(), oob.len(), mode) else { return };
-        if !self.would_program(addr, data) {
-            return;
-        }
         let part = match stage {
             Stage::Early => Vec::new(),
             Stage::Middle => partly(oob, &mut Random::numbered(seed, 2)),

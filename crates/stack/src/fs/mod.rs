@@ -19,12 +19,15 @@ pub const BLOCK_BYTES: usize = 4096;
 /// Description of the target of a symbolic link in [`Error::TooLarge`].
 pub const LINK_TARGET: &str = "target of a symbolic link";
 
+/// Decryption of the data units of a file.
+pub type Units<'u> = dyn FnMut(u64, &mut [u8]) -> Option<()> + 'u;
+
 /// A mounted filesystem.
 ///
 /// Files are identified by inode numbers. An inode without a name exists as long as it is open.
 ///
 /// Features that not every filesystem has (links, attributes, extended attributes, renaming) return
-/// [`Error::Unsupported`] by default.
+/// [`Error::Unsupported`] by default. Other changes return [`Error::ReadOnly`] by default.
 ///
 /// **After a power loss**, data that [`sync`](Self::sync) or [`fsync`](Self::fsync) wrote is on flash. Later changes
 /// may be there in part, and each name refers to either its old or its new file.
@@ -208,7 +211,7 @@ pub trait FileSystem: Send {
         &mut self,
         inode: u32,
         block: u32,
-        decrypt: &mut crate::fscrypt::Units<'_>,
+        decrypt: &mut Units<'_>,
         out: &mut [u8; BLOCK_BYTES],
     ) -> Result<()> {
         let _ = (inode, block, decrypt, out);
@@ -239,7 +242,10 @@ pub trait FileSystem: Send {
     /// # Errors
     /// The name exists or is invalid; not a directory; no space; read-only; device failures. The same applies to all
     /// methods that change the filesystem.
-    fn create(&mut self, directory: u32, name: &[u8], file: &NewFile<'_>) -> Result<u32>;
+    fn create(&mut self, directory: u32, name: &[u8], file: &NewFile<'_>) -> Result<u32> {
+        let _ = (directory, name, file);
+        Err(Error::ReadOnly)
+    }
 
     /// Creates an open file without a name (`O_TMPFILE`), with flags inherited from a directory.
     ///
@@ -263,13 +269,19 @@ pub trait FileSystem: Send {
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::IsDirectory`].
-    fn unlink(&mut self, directory: u32, name: &[u8]) -> Result<()>;
+    fn unlink(&mut self, directory: u32, name: &[u8]) -> Result<()> {
+        let _ = (directory, name);
+        Err(Error::ReadOnly)
+    }
 
     /// Removes an empty directory.
     ///
     /// # Errors
     /// [`Error::NotFound`]; not a directory; not empty.
-    fn remove_dir(&mut self, directory: u32, name: &[u8]) -> Result<()>;
+    fn remove_dir(&mut self, directory: u32, name: &[u8]) -> Result<()> {
+        let _ = (directory, name);
+        Err(Error::ReadOnly)
+    }
 
     /// Renames or moves a file atomically.
     ///
@@ -284,7 +296,10 @@ pub trait FileSystem: Send {
     ///
     /// # Errors
     /// Not a regular file; too large; no space.
-    fn write(&mut self, inode: u32, offset: u64, data: &[u8]) -> Result<()>;
+    fn write(&mut self, inode: u32, offset: u64, data: &[u8]) -> Result<()> {
+        let _ = (inode, offset, data);
+        Err(Error::ReadOnly)
+    }
 
     /// Changes attributes.
     ///

@@ -7,9 +7,6 @@ use sha2::{Digest as _, Sha256};
 /// Size of an AES block, B.
 const BLOCK: usize = 16;
 
-/// Decryption of the data units of a file.
-pub type Units<'u> = dyn FnMut(u64, &mut [u8]) -> Option<()> + 'u;
-
 /// Cipher of the contents of a file, with the cipher of its tweaks or IVs.
 pub(super) enum Contents {
     /// AES-256-XTS.

@@ -7,7 +7,7 @@ use floatgate_media::file::FileFlags;
 
 use super::{CONTEXT, FileKey, FoundKeys, Keys, Place};
 use crate::fs::{
-    Attributes, BLOCK_BYTES, DirEntry, Error, FileSystem, FileType, Holds, NewFile, NodePos, Result, Space,
+    Attributes, BLOCK_BYTES, DirEntry, Error, FileSystem, FileType, Holds, NodePos, Result, Space,
 };
 
 /// Maximum number of files whose derived keys are cached.
@@ -229,22 +229,6 @@ impl FileSystem for Decrypted {
             Some(key) => self.block(inode, block, &key, out),
             None => self.fs.read_stored(inode, block, place, out),
         }
-    }
-
-    fn create(&mut self, _: u32, _: &[u8], _: &NewFile<'_>) -> Result<u32> {
-        Err(Error::ReadOnly)
-    }
-
-    fn unlink(&mut self, _: u32, _: &[u8]) -> Result<()> {
-        Err(Error::ReadOnly)
-    }
-
-    fn remove_dir(&mut self, _: u32, _: &[u8]) -> Result<()> {
-        Err(Error::ReadOnly)
-    }
-
-    fn write(&mut self, _: u32, _: u64, _: &[u8]) -> Result<()> {
-        Err(Error::ReadOnly)
     }
 
     fn fsync(&mut self, _: u32) -> Result<()> {

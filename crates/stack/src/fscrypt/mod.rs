@@ -15,7 +15,7 @@ use sha2::digest::KeyInit as _;
 use sha2::{Digest as _, Sha512};
 
 use crate::fs::Error;
-pub use cipher::Units;
+pub use crate::fs::Units;
 use cipher::{Contents, Names, encrypted_ecb_128, sip_hash};
 pub use decrypted::Decrypted;
 

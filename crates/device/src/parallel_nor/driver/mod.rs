@@ -14,7 +14,7 @@ use super::bus::{NorController, NorMem};
 use super::command::{amd, intel};
 use super::erase_map::EraseMap;
 use super::spec::CommandSet;
-use crate::capability::{Otp, OtpArea, OtpRegion, ReadWhileWrite};
+use crate::capability::ReadWhileWrite;
 use crate::host::HostProfile;
 use crate::power::Power;
 use crate::spi::PollPlan;
@@ -250,36 +250,6 @@ impl<B: NorMem> Mtd for CfiDriver<B> {
 
     fn breakdown(&self) -> Breakdown {
         self.host.spent()
-    }
-}
-
-impl<B: NorMem> Otp for CfiDriver<B> {
-    fn otp_regions(&self, area: OtpArea) -> usize {
-        usize::from(self.otp_bytes(area) > 0)
-    }
-
-    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
-        self.begin(now);
-        let region = self.otp_region(area, index)?;
-        Ok((region, self.host.now()))
-    }
-
-    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
-        self.begin(now);
-        self.read_otp(area, addr, buf)?;
-        Ok(self.done())
-    }
-
-    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
-        self.begin(now);
-        self.write_otp(addr, data)?;
-        Ok(self.done())
-    }
-
-    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        self.begin(now);
-        self.lock_otp(addr, len)?;
-        Ok(self.done())
     }
 }
 

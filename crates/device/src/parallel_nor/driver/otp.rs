@@ -1,14 +1,14 @@
 //! One-time-programmable bytes: the protection register of set 0001, the secured silicon sector of set 0002.
 
 use super::CfiDriver;
-use crate::capability::{OtpArea, OtpRegion};
+use crate::capability::{Otp, OtpArea, OtpRegion};
 use crate::parallel_nor::bus::NorMem;
 use crate::parallel_nor::command::{amd, intel};
 use floatgate_mtd::device::check_range;
-use floatgate_mtd::{Error, ErrorKind};
+use floatgate_mtd::{Done, Error, ErrorKind, Instant};
 
 impl<B: NorMem> CfiDriver<B> {
-    pub(super) fn otp_bytes(&self, area: OtpArea) -> u64 {
+    fn otp_bytes(&self, area: OtpArea) -> u64 {
         self.identity.otp_bytes[area as usize].into()
     }
 
@@ -26,15 +26,6 @@ impl<B: NorMem> CfiDriver<B> {
         let before = if area == OtpArea::User { self.identity.otp_bytes[0] } else { 0 };
         let base = if self.is_amd() { 0 } else { self.at(self.identity.otp_lock_word + 1) };
         base + before + addr as u32
-    }
-
-    pub(super) fn otp_region(&mut self, area: OtpArea, index: usize) -> Result<OtpRegion, Error> {
-        self.check_otp(area, 0, 0)?;
-        if index > 0 {
-            return self.fail(ErrorKind::Unsupported("this OTP area has one region"), 0);
-        }
-        let locked = area == OtpArea::Factory || self.otp_locked()?;
-        Ok(OtpRegion { start: 0, len: self.otp_bytes(area), locked })
     }
 
     /// True if the user's part is locked: bit 0 of the lock register in set 0002, bit 1 of the lock word in set
@@ -77,7 +68,7 @@ impl<B: NorMem> CfiDriver<B> {
         self.command(0, amd::EXIT_CONFIRM)
     }
 
-    pub(super) fn read_otp(&mut self, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+    fn read_otp(&mut self, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         self.check_otp(area, addr, buf.len() as u64)?;
         let from = self.otp_address(area, addr);
         self.enter_otp()?;
@@ -86,7 +77,47 @@ impl<B: NorMem> CfiDriver<B> {
         outcome
     }
 
-    pub(super) fn write_otp(&mut self, addr: u64, data: &[u8]) -> Result<(), Error> {
+    fn program_otp(&mut self, addr: u64, word: &[u8]) -> Result<(), Error> {
+        let to = self.otp_address(OtpArea::User, addr);
+        if self.is_amd() {
+            self.enter_otp()?;
+            self.unlocked(amd::PROGRAM)?;
+        } else {
+            self.shows_status = true;
+            self.command(to, intel::PROGRAM_PROTECTION)?;
+        }
+        let outcome = self
+            .load(to, word)
+            .and_then(|()| self.finish(to, self.program_plan(false), ErrorKind::ProgramFailed));
+        self.leave_otp()?;
+        // The rejected command also reset the sequence. The reported address is the one in the OTP area.
+        outcome.map_err(|error| Error { addr, ..error })
+    }
+}
+
+impl<B: NorMem> Otp for CfiDriver<B> {
+    fn otp_regions(&self, area: OtpArea) -> usize {
+        usize::from(self.otp_bytes(area) > 0)
+    }
+
+    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
+        self.begin(now);
+        self.check_otp(area, 0, 0)?;
+        if index > 0 {
+            return self.fail(ErrorKind::Unsupported("this OTP area has one region"), 0);
+        }
+        let locked = area == OtpArea::Factory || self.otp_locked()?;
+        Ok((OtpRegion { start: 0, len: self.otp_bytes(area), locked }, self.host.now()))
+    }
+
+    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        self.begin(now);
+        self.read_otp(area, addr, buf)?;
+        Ok(self.done())
+    }
+
+    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        self.begin(now);
         self.check_otp(OtpArea::User, addr, data.len() as u64)?;
         if self.otp_locked()? {
             return self.fail(ErrorKind::WriteProtected, addr as u32);
@@ -106,27 +137,11 @@ impl<B: NorMem> CfiDriver<B> {
             next += piece as u64;
             rest = &rest[piece..];
         }
-        Ok(())
+        Ok(self.done())
     }
 
-    fn program_otp(&mut self, addr: u64, word: &[u8]) -> Result<(), Error> {
-        let to = self.otp_address(OtpArea::User, addr);
-        if self.is_amd() {
-            self.enter_otp()?;
-            self.unlocked(amd::PROGRAM)?;
-        } else {
-            self.shows_status = true;
-            self.command(to, intel::PROGRAM_PROTECTION)?;
-        }
-        let outcome = self
-            .load(to, word)
-            .and_then(|()| self.finish(to, self.program_plan(false), ErrorKind::ProgramFailed));
-        self.leave_otp()?;
-        // The rejected command also reset the sequence. The reported address is the one in the OTP area.
-        outcome.map_err(|error| Error { addr, ..error })
-    }
-
-    pub(super) fn lock_otp(&mut self, addr: u64, len: u64) -> Result<(), Error> {
+    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        self.begin(now);
         let size = self.otp_bytes(OtpArea::User);
         self.check_otp(OtpArea::User, addr, len)?;
         if (addr, len) != (0, size) {
@@ -139,13 +154,15 @@ impl<B: NorMem> CfiDriver<B> {
             self.command(0, amd::PROGRAM)?;
             self.load(0, &[0xFE, 0xFF][..width])?;
             self.finish(0, plan, ErrorKind::ProgramFailed)?;
-            return self.leave_set();
+            self.leave_set()?;
+            return Ok(self.done());
         }
         let at = self.at(self.identity.otp_lock_word);
         self.shows_status = true;
         self.command(at, intel::PROGRAM_PROTECTION)?;
         self.load(at, &[0xFD, 0xFF][..width])?;
         self.finish(at, plan, ErrorKind::ProgramFailed)?;
-        self.leave_otp()
+        self.leave_otp()?;
+        Ok(self.done())
     }
 }

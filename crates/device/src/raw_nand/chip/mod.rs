@@ -176,7 +176,7 @@ impl RawNand {
             program_times: ProgramTimes::new(
                 spec.pairing(g.pages_per_block),
                 spec.mlc.as_ref(),
-                &spec.timing,
+                spec.timing.t_prog_us.typ,
             ),
             parameter_pages: Arc::clone(pages),
             unique_id: identify::unique_id(spec, target),

@@ -25,7 +25,6 @@ use super::bus::{NandBus, NandChip};
 use super::controller::NandController;
 use super::spec::RawNandSpec;
 use super::timing::DataInterface;
-use crate::capability::{NO_OTP, Otp, OtpArea, OtpRegion};
 use crate::ecc_engine::{EccEngine, EccProfile, EngineKind};
 use crate::host::HostProfile;
 use crate::nand::bbt::{BadBlockTable, BlockState};
@@ -473,43 +472,5 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
 
     fn breakdown(&self) -> Breakdown {
         self.host.spent()
-    }
-}
-
-impl<B: NandBus> Otp for RawNandDriver<B> {
-    fn otp_regions(&self, area: OtpArea) -> usize {
-        usize::from(area == OtpArea::User && self.otp().is_some())
-    }
-
-    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
-        self.begin(now);
-        match self.otp_region() {
-            Some(region) if area == OtpArea::User && index == 0 => Ok((region, self.host.now())),
-            _ => Err(self.error(NO_OTP, 0)),
-        }
-    }
-
-    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
-        self.begin(now);
-        self.bounced = None;
-        if area != OtpArea::User {
-            return Err(self.error(NO_OTP, addr));
-        }
-        self.read_otp(addr, buf)?;
-        Ok(self.done())
-    }
-
-    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
-        self.begin(now);
-        self.bounced = None;
-        self.write_otp(addr, data)?;
-        Ok(self.done())
-    }
-
-    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        self.begin(now);
-        self.bounced = None;
-        self.lock_otp(addr, len)?;
-        Ok(self.done())
     }
 }

@@ -4,20 +4,20 @@
 
 use super::RawNandDriver;
 use super::page::PageAt;
-use crate::capability::OtpRegion;
+use crate::capability::{NO_OTP, Otp, OtpArea, OtpRegion};
 use crate::nand::span::{self, Piece};
 use crate::raw_nand::bus::NandBus;
 use crate::raw_nand::command as c;
 use crate::raw_nand::spec::NandOtp;
 use floatgate_mtd::device::check_range;
-use floatgate_mtd::{Error, ErrorKind};
+use floatgate_mtd::{Done, Error, ErrorKind, Instant};
 
 impl<B: NandBus> RawNandDriver<B> {
-    pub(super) fn otp(&self) -> Option<NandOtp> {
+    fn otp(&self) -> Option<NandOtp> {
         self.info.otp.filter(|_| self.info.set_features)
     }
 
-    pub(super) fn otp_region(&self) -> Option<OtpRegion> {
+    fn otp_region(&self) -> Option<OtpRegion> {
         let otp = self.otp()?;
         let len = u64::from(otp.pages) * u64::from(otp.page_bytes);
         Some(OtpRegion { start: 0, len, locked: self.otp_locked })
@@ -48,8 +48,27 @@ impl<B: NandBus> RawNandDriver<B> {
         self.set_feature_of(home, otp.feature, 0)?;
         result
     }
+}
 
-    pub(super) fn read_otp(&mut self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+impl<B: NandBus> Otp for RawNandDriver<B> {
+    fn otp_regions(&self, area: OtpArea) -> usize {
+        usize::from(area == OtpArea::User && self.otp().is_some())
+    }
+
+    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
+        self.begin(now);
+        match self.otp_region() {
+            Some(region) if area == OtpArea::User && index == 0 => Ok((region, self.host.now())),
+            _ => Err(self.error(NO_OTP, 0)),
+        }
+    }
+
+    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        self.begin(now);
+        self.bounced = None;
+        if area != OtpArea::User {
+            return Err(self.error(NO_OTP, addr));
+        }
         let page_bytes = 1usize << self.page_shift;
         let mut page = vec![0xFF; page_bytes + self.info.geometry.oob_bytes as usize];
         self.with_otp(addr, buf.len(), |driver, at, Piece { column, range, .. }| {
@@ -60,10 +79,13 @@ impl<B: NandBus> RawNandDriver<B> {
                 buf[range].copy_from_slice(&page[column..column + len]);
             }
             Ok(())
-        })
+        })?;
+        Ok(self.done())
     }
 
-    pub(super) fn write_otp(&mut self, addr: u64, data: &[u8]) -> Result<(), Error> {
+    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        self.begin(now);
+        self.bounced = None;
         let page_bytes = 1usize << self.page_shift;
         let full = page_bytes + self.info.geometry.oob_bytes as usize;
         self.with_otp(addr, data.len(), |driver, at, Piece { column, range, .. }| {
@@ -72,12 +94,15 @@ impl<B: NandBus> RawNandDriver<B> {
             let (body, oob) = page.split_at(page_bytes);
             let (failed, _) = driver.store_page(at, body, oob, c::PROGRAM_CONFIRM)?;
             if failed { Err(driver.error(ErrorKind::ProgramFailed, at.addr)) } else { Ok(()) }
-        })
+        })?;
+        Ok(self.done())
     }
 
     /// Locks the whole OTP area. The chip has a single lock whose state cannot be read (Linux: same comment on
     /// MX30LFxG18AC).
-    pub(super) fn lock_otp(&mut self, addr: u64, len: u64) -> Result<(), Error> {
+    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        self.begin(now);
+        self.bounced = None;
         let lock = self.otp().and_then(|otp| otp.lock.map(|lock| (otp, lock)));
         let (Some((otp, lock)), Some(region)) = (lock, self.otp_region()) else {
             return Err(self.error(ErrorKind::Unsupported("no known way to lock this OTP area"), addr));
@@ -92,6 +117,6 @@ impl<B: NandBus> RawNandDriver<B> {
         let outcome = self.store_page(at, &zeros, &[], c::PROGRAM_CONFIRM);
         self.set_feature_of(at, otp.feature, 0)?;
         self.otp_locked |= outcome.as_ref().is_ok_and(|(failed, _)| !failed);
-        outcome.map(drop)
+        outcome.map(|_| self.done())
     }
 }

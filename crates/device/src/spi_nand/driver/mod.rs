@@ -13,7 +13,6 @@ mod select;
 
 use super::command as c;
 use super::spec::SpiNandSpec;
-use crate::capability::{Otp, OtpArea, OtpRegion};
 use crate::ecc_engine::{EccEngine, EngineKind, PageCodeError};
 use crate::host::HostProfile;
 use crate::nand::bbt::BadBlockTable;
@@ -363,31 +362,5 @@ impl<S: SpiMem> Mtd for SpiNandDriver<S> {
 
     fn breakdown(&self) -> Breakdown {
         self.host.spent()
-    }
-}
-
-impl<S: SpiMem> Otp for SpiNandDriver<S> {
-    fn otp_regions(&self, _: OtpArea) -> usize {
-        usize::from(self.spec.otp.is_some())
-    }
-
-    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
-        self.begin(now);
-        self.otp_region(area, index)
-    }
-
-    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
-        self.begin(now);
-        self.read_otp(area, addr, buf)
-    }
-
-    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
-        self.begin(now);
-        self.write_otp(addr, data)
-    }
-
-    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
-        self.begin(now);
-        self.lock_otp(addr, len)
     }
 }

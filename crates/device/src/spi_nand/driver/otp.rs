@@ -2,7 +2,7 @@
 
 use super::super::command as c;
 use super::SpiNandDriver;
-use crate::capability::{OtpArea, OtpRegion};
+use crate::capability::{Otp, OtpArea, OtpRegion};
 use crate::nand::span::{self, Piece};
 use crate::spi::{Data, SpiError, SpiMem};
 use floatgate_mtd::device::{check_aligned, check_range};
@@ -42,24 +42,6 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.with_otp(|driver| Ok(driver.get_feature(c::CONFIG)? & c::OTP_LOCK != 0))
     }
 
-    pub(super) fn otp_region(&mut self, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
-        let Some((_, len)) = self.otp_area(area).filter(|_| index == 0) else {
-            return Err(NO_AREA.at(0, self.host.now()));
-        };
-        let locked = match area {
-            OtpArea::Factory => true,
-            OtpArea::User => self.otp_locked().map_err(|error| self.failed(error, 0))?,
-        };
-        Ok((OtpRegion { start: 0, len, locked }, self.host.now()))
-    }
-
-    pub(super) fn read_otp(&mut self, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
-        let first = self.area_for(area, addr, buf.len() as u64)?;
-        let outcome = self.with_otp(|driver| driver.read_otp_span(first, addr, buf));
-        outcome.map_err(|error| self.failed(error, addr))?;
-        Ok(self.done())
-    }
-
     fn read_otp_span(&mut self, first: u32, addr: u64, buf: &mut [u8]) -> Result<(), SpiError> {
         for Piece { page, column, range } in span::pieces(addr, buf.len(), self.geometry.write_bytes) {
             self.profile.page(&mut self.host);
@@ -67,14 +49,6 @@ impl<S: SpiMem> SpiNandDriver<S> {
             self.read_cache(0, column as u32, &mut buf[range])?;
         }
         Ok(())
-    }
-
-    pub(super) fn write_otp(&mut self, addr: u64, data: &[u8]) -> Result<Done, Error> {
-        let first = self.area_for(OtpArea::User, addr, data.len() as u64)?;
-        check_aligned(self.host.now(), addr, data.len() as u64, self.geometry.write_bytes)?;
-        let outcome = self.with_otp(|driver| driver.write_otp_pages(first, addr, data));
-        let failed = outcome.map_err(|error| self.failed(error, addr))?;
-        if failed { Err(ErrorKind::ProgramFailed.at(addr, self.host.now())) } else { Ok(self.done()) }
     }
 
     /// Writes pages of the OTP area. True if the program of a page failed.
@@ -100,9 +74,45 @@ impl<S: SpiMem> SpiNandDriver<S> {
         self.exec(&self.lines.row(c::PROGRAM_EXECUTE, page), Data::None)?;
         self.wait(self.waits.program)
     }
+}
+
+impl<S: SpiMem> Otp for SpiNandDriver<S> {
+    fn otp_regions(&self, _: OtpArea) -> usize {
+        usize::from(self.spec.otp.is_some())
+    }
+
+    fn otp_info(&mut self, now: Instant, area: OtpArea, index: usize) -> Result<(OtpRegion, Instant), Error> {
+        self.begin(now);
+        let Some((_, len)) = self.otp_area(area).filter(|_| index == 0) else {
+            return Err(NO_AREA.at(0, self.host.now()));
+        };
+        let locked = match area {
+            OtpArea::Factory => true,
+            OtpArea::User => self.otp_locked().map_err(|error| self.failed(error, 0))?,
+        };
+        Ok((OtpRegion { start: 0, len, locked }, self.host.now()))
+    }
+
+    fn otp_read(&mut self, now: Instant, area: OtpArea, addr: u64, buf: &mut [u8]) -> Result<Done, Error> {
+        self.begin(now);
+        let first = self.area_for(area, addr, buf.len() as u64)?;
+        let outcome = self.with_otp(|driver| driver.read_otp_span(first, addr, buf));
+        outcome.map_err(|error| self.failed(error, addr))?;
+        Ok(self.done())
+    }
+
+    fn otp_write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
+        self.begin(now);
+        let first = self.area_for(OtpArea::User, addr, data.len() as u64)?;
+        check_aligned(self.host.now(), addr, data.len() as u64, self.geometry.write_bytes)?;
+        let outcome = self.with_otp(|driver| driver.write_otp_pages(first, addr, data));
+        let failed = outcome.map_err(|error| self.failed(error, addr))?;
+        if failed { Err(ErrorKind::ProgramFailed.at(addr, self.host.now())) } else { Ok(self.done()) }
+    }
 
     /// Locks all user pages; the chip cannot lock single pages.
-    pub(super) fn lock_otp(&mut self, addr: u64, len: u64) -> Result<Done, Error> {
+    fn otp_lock(&mut self, now: Instant, addr: u64, len: u64) -> Result<Done, Error> {
+        self.begin(now);
         self.area_for(OtpArea::User, addr, len)?;
         let whole = self.otp_area(OtpArea::User).is_some_and(|(_, size)| addr == 0 && len == size);
         if !whole {

@@ -125,11 +125,11 @@ impl TreeFiles {
         };
         let mut opened = opened?.ok_or(Error::Unsupported("reading this format"))?;
         // The reader of ext reports which copy it has read instead.
-        let damage = damage.filter(|_| kind != Kind::Ext || opened.losses.is_empty());
-        opened.losses.splice(0..0, damage.map(|what| format!("{}: {what}", kind.name())));
+        let damage = damage.filter(|_| kind != Kind::Ext || opened.found.losses.is_empty());
+        opened.found.losses.splice(0..0, damage.map(|what| format!("{}: {what}", kind.name())));
         if missing > 0 {
             let name = kind.name();
-            opened.losses.insert(
+            opened.found.losses.insert(
                 0,
                 format!("{name}: the file is cut off: {missing} of {} bytes are missing", place.1),
             );
@@ -167,7 +167,7 @@ impl TreeFiles {
     /// # Errors
     /// It is damaged.
     pub(crate) fn undamaged(self) -> Result<ImageFs, ImageError> {
-        match self.opened.losses.first() {
+        match self.opened.found.losses.first() {
             None => Ok(self.opened.fs),
             Some(loss) => Err(Error::Damaged(format!("what is damaged is not changed: {loss}")).into()),
         }
@@ -182,9 +182,9 @@ impl TreeFiles {
     /// the files.
     pub(crate) fn check(mut self, volume: Option<&str>, report: &mut CheckReport) -> (Counted, u64) {
         let mut counted = Counted::default();
-        let (mut damage, notes) = (Vec::new(), std::mem::take(&mut self.opened.notes));
-        let remarks = std::mem::take(&mut self.opened.remarks);
-        let flaws = std::mem::take(&mut self.opened.flaws);
+        let (mut damage, notes) = (Vec::new(), std::mem::take(&mut self.opened.found.notes));
+        let remarks = std::mem::take(&mut self.opened.found.remarks);
+        let flaws = std::mem::take(&mut self.opened.found.flaws);
         report.is_unverified |= !remarks.is_empty();
         let mut bytes = 0;
         match Box::new(self).run(&mut counted, &ExtractLimits::default(), &|_| {}) {
@@ -227,7 +227,8 @@ impl Extracting for TreeFiles {
         limits: &ExtractLimits,
         progress: &dyn Fn(u64),
     ) -> Result<Extracted, ExtractError> {
-        let readonly::Opened { fs, notes, losses, flaws, remarks } = &mut self.opened;
+        let readonly::Opened { fs, found } = &mut self.opened;
+        let readonly::Findings { notes, losses, flaws, remarks } = found;
         let mut extracted = extract(&mut FileSystemSource(&mut **fs), target, limits, progress)?;
         let losses = std::mem::take(losses).into_iter().map(|what| Loss::new(&[], what));
         extracted.losses.splice(0..0, losses);

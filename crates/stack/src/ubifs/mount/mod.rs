@@ -9,6 +9,7 @@ pub(crate) mod findings;
 mod fixup;
 mod format;
 pub(crate) mod geometry;
+mod kill_orphans;
 mod log;
 pub(crate) mod master;
 pub(crate) mod orphans;
