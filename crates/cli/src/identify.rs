@@ -3,10 +3,10 @@
 use crate::common::{Failure, Outcome, count, size};
 use crate::output::ReportFormat;
 use crate::table::Table;
+use floatgate_host::open::open_input;
 use floatgate_lab::identify::{Device, Identified, NandSizes, identify};
 use floatgate_lab::report::ResultKind;
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
@@ -58,7 +58,7 @@ fn input(what: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = match what {
         "-" => io::stdin().lock().take(INPUT_MAX + 1).read_to_end(&mut bytes),
-        _ => File::open(path).and_then(|file| file.take(INPUT_MAX + 1).read_to_end(&mut bytes)),
+        _ => open_input(path).and_then(|file| file.take(INPUT_MAX + 1).read_to_end(&mut bytes)),
     };
     read.map_err(|error| Failure::new(format!("{what}: {error}"), "name a file that can be read"))?;
     if bytes.len() as u64 > INPUT_MAX {
