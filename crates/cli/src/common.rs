@@ -3,6 +3,7 @@
 use crate::terminal::{self, print_note};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use floatgate_config::{Config, ConfigError, Excerpt, Library};
+use floatgate_host::open::open_input;
 use floatgate_host::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_image::words;
 use floatgate_lab::report::Reported;
@@ -14,7 +15,6 @@ pub(crate) use floatgate_mtd::size::text as size;
 pub(crate) use floatgate_mtd::words::grouped;
 use floatgate_sim::partition;
 use floatgate_sim::rig::RigOptions;
-use std::fs::File;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -190,7 +190,7 @@ pub(crate) fn read_text(path: &Path, bytes_max: u64, help: &str) -> Result<Strin
 pub(crate) fn read_bytes(path: &Path, bytes_max: u64, help: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     // One byte more than allowed, so that an endless file is refused like a large one.
-    match File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes)) {
+    match open_input(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes)) {
         Ok(length) if length as u64 > bytes_max => {
             Err(Failure::new(format!("{}: larger than {} MiB", path.display(), bytes_max >> 20), help))
         }

@@ -7,10 +7,10 @@ use crate::output::ReportFormat;
 use crate::outputs::OutputFile;
 use crate::terminal;
 use floatgate_config::{Library, Override};
+use floatgate_host::open::open_input;
 use floatgate_host::output::is_stdout;
 use floatgate_lab::fit::{self, RESULTS_MAX_BYTES, UNUSABLE};
 use floatgate_lab::report::{Reported as _, ResultKind};
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -89,11 +89,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let help = "name a text file with what flash_speed, dd or U-Boot printed";
     let mut bytes = Vec::new();
-    let opened: std::io::Result<Box<dyn std::io::Read>> = if path == Path::new("-") {
-        Ok(Box::new(std::io::stdin()))
-    } else {
-        File::open(path).map(|file| Box::new(file) as _)
-    };
+    let opened: std::io::Result<Box<dyn std::io::Read>> =
+        if path == Path::new("-") { Ok(Box::new(std::io::stdin())) } else { open_input(path) };
     match opened.and_then(|file| file.take(RESULTS_MAX_BYTES + 1).read_to_end(&mut bytes)) {
         Ok(read) if read as u64 > RESULTS_MAX_BYTES => Err(Failure::new(
             format!("{}: larger than {} MiB", path.display(), RESULTS_MAX_BYTES >> 20),

@@ -73,6 +73,14 @@ pub fn read_pipe(path: &Path) -> io::Result<Box<dyn Read>> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing writes to this named pipe"))
 }
 
+/// Opens a file, a device or a pipe to read it once from its start. A named pipe must have a writer, or get a writer soon.
+///
+/// # Errors
+/// Nothing writes to the pipe, or an error of the host.
+pub fn open_input(path: &Path) -> io::Result<Box<dyn Read>> {
+    if is_pipe(path) { read_pipe(path) } else { Ok(Box::new(File::open(path)?)) }
+}
+
 fn open(path: &Path, reads: bool, writes: bool) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(reads).write(writes).custom_flags(flags).open(path)?;
@@ -102,6 +110,7 @@ mod tests {
         let path = pipe(folder.path());
         let Err(error) = read_pipe(&path) else { panic!("nothing writes to it") };
         assert!(error.to_string().contains("nothing writes to this named pipe"), "{error}");
+        assert!(open_input(&path).is_err());
         assert!(open_file(&path, false).is_err());
         assert!(open_file(Path::new("/dev/null"), true).is_err());
     }

@@ -146,6 +146,14 @@ pub mod open {
     ///
     /// # Errors
     /// Always.
+    pub fn open_input(path: &Path) -> io::Result<Box<dyn Read>> {
+        Ok(Box::new(open_file(path, false)?))
+    }
+
+    /// There are no pipes.
+    ///
+    /// # Errors
+    /// Always.
     pub fn read_pipe(_path: &Path) -> io::Result<Box<dyn Read>> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -18,31 +18,7 @@ use crate::format::detect::detect_sized;
 use crate::format::location::ImageLocation;
 use crate::image::store_of;
 use crate::map;
-use crate::pages::{FlashSizes, PageShape, usual_block};
-
-/// Sizes of page and OOB of available chips, bytes (ONFI parameter pages and data sheets).
-pub(crate) const SHAPES: [(u32, u32); 20] = [
-    (512, 16),
-    (2048, 64),
-    (2048, 112),
-    (2048, 120),
-    (2048, 128),
-    (4096, 128),
-    (4096, 208),
-    (4096, 216),
-    (4096, 218),
-    (4096, 224),
-    (4096, 256),
-    (8192, 436),
-    (8192, 448),
-    (8192, 512),
-    (8192, 640),
-    (8192, 744),
-    (16384, 1216),
-    (16384, 1280),
-    (16384, 1664),
-    (16384, 2208),
-];
+use crate::pages::{FlashSizes, PageShape, SHAPES, usual_block};
 
 /// Maximum number of pages that are examined for each size.
 const LOOKED_AT: u64 = 1024;

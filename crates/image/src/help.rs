@@ -5,7 +5,7 @@ pub(crate) mod commands;
 use commands::strip_command;
 
 use crate::build::BuildError;
-use crate::ecc::{CodeError, EccError};
+use crate::ecc::{CodeError, Displacement, EccError};
 use crate::edit::EditError;
 use crate::env::EnvError;
 use crate::error::{ImageError, LebsOnly, TreeLack};
@@ -420,6 +420,18 @@ impl Help for EccError {
             }
             Self::OtherChip { .. } => {
                 advice! { "name dumps of one chip; ", shell("floatgate ecc join"), " joins the dumps of two chips that a board uses as one" }
+            }
+            Self::Displaced { how: Displacement::WithoutOob, .. } => {
+                advice! { "dump the chip with its OOB: ", shell("nanddump --noecc --oob") }
+            }
+            Self::Displaced { how: Displacement::OtherPages, .. } => {
+                advice! { PageSize, " and ", OobSize, " say how large a page is; all dumps need pages of one size, as the chip has them" }
+            }
+            Self::Displaced { .. } => {
+                advice! { "remove what is too much, as with ", shell("tail -c +N"), ", or read the chip again where bytes are missing" }
+            }
+            Self::OtherOob { .. } => {
+                advice! { "merge dumps that were read with their OOB and with the ECC off; ", EccCheck, " says what a dump has" }
             }
             Self::OtherLayout { .. } => {
                 advice! { EccDecode, " takes the data out of each dump" }

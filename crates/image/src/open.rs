@@ -254,7 +254,7 @@ impl Image {
         path: &Path,
         sizes: impl Into<FlashSizes>,
     ) -> Result<(Self, FilePending, Option<OobPages>), ImageError> {
-        let file = File::open(path).map_err(ImageError::File)?;
+        let file = open_file(path, false).map_err(ImageError::File)?;
         let sizes = sizes.into();
         let copy = file.try_clone().map_err(ImageError::File)?;
         let mut image = match Self::over_stated(copy, Access::Write, (None, sizes)) {

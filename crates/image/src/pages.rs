@@ -88,6 +88,30 @@ impl FlashSizes {
     }
 }
 
+/// Sizes of page and OOB of available chips, bytes (ONFI parameter pages and data sheets).
+pub(crate) const SHAPES: [(u32, u32); 20] = [
+    (512, 16),
+    (2048, 64),
+    (2048, 112),
+    (2048, 120),
+    (2048, 128),
+    (4096, 128),
+    (4096, 208),
+    (4096, 216),
+    (4096, 218),
+    (4096, 224),
+    (4096, 256),
+    (8192, 436),
+    (8192, 448),
+    (8192, 512),
+    (8192, 640),
+    (8192, 744),
+    (16384, 1216),
+    (16384, 1280),
+    (16384, 1664),
+    (16384, 2208),
+];
+
 /// Usual number of pages in a block, by page size.
 pub(crate) const USUAL_BLOCKS: [(u32, u32); 6] =
     [(512, 32), (1024, 64), (2048, 64), (4096, 64), (8192, 128), (16384, 256)];

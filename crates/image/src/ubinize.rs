@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use floatgate_files::{File, metadata, read_to_string};
+use floatgate_host::open::open_input;
 use floatgate_media::crc;
 use floatgate_media::ubi::{
     EcHeader, Geometry, LAYOUT_VOLUME, LAYOUT_VOLUME_COMPAT, LAYOUT_VOLUME_LEBS, VidHeader, VolumeFlags,
@@ -136,7 +137,7 @@ impl VolumeSource {
         let Some(path) = &self.image else { return Ok(None) };
         let read = |error| UbinizeError::Read { path: path.clone(), error };
         let mut head = Vec::new();
-        File::open(path).map_err(read)?.take(Superblock::SIZE as u64).read_to_end(&mut head).map_err(read)?;
+        open_input(path).map_err(read)?.take(Superblock::SIZE as u64).read_to_end(&mut head).map_err(read)?;
         Ok(fit::superblock_in(&head))
     }
 

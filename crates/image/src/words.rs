@@ -2,6 +2,10 @@
 
 pub use floatgate_mtd::words::{count, measure, noun, shown};
 
+/// Consequence of a cut file.
+pub(crate) const BEHIND_CUT: &str =
+    "what was behind the end is lost; files whose names were there cannot be named";
+
 /// Text of a size: in KiB or MiB if it is a whole number of them.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {

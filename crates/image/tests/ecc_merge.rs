@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panic")]
 
 use floatgate_image::ecc::{
-    DecodeOptions, Dump, EccError, Form, Layout, MergeReport, PageGeometry, RegionEcc, Regions, Scheme,
-    decode, encode, merge, require_layout,
+    DecodeOptions, Displacement, Dump, EccError, Form, Layout, MergeReport, PageGeometry, RegionEcc, Regions,
+    Scheme, decode, displacement, encode, merge, require_layout,
 };
 use floatgate_mtd::random::Random;
 
@@ -119,7 +119,7 @@ fn dumps_of_different_chips_are_refused() {
     let (_, clean) = written(&scheme);
     let mut other = Vec::new();
     encode(&scheme, Form::WithOob, &mut &noise(2, PAGES * 2048)[..], &mut other, &mut |_| ()).unwrap();
-    let EccError::OtherChip { dump: 3, compared, alike: 0, agree } =
+    let EccError::OtherChip { dump: 3, other: 1, compared, alike: 0, agree } =
         merged(&under(&scheme), &[clean.clone(), clean.clone(), other]).unwrap_err()
     else {
         panic!("not of another chip")
@@ -127,6 +127,67 @@ fn dumps_of_different_chips_are_refused() {
     assert!(compared == PAGES as u64 && (49.0..51.0).contains(&agree), "{compared} {agree}");
     let worn = worn(&clean, 4, 80);
     assert!(merged(&under(&scheme), &[clean, worn]).is_ok());
+}
+
+/// What makes pages of one chip different is told: missing OOB, shifts, missing pages, pages of another size. The odd dump is named, also the first one.
+#[test]
+fn dumps_with_their_bytes_at_other_places_are_told() {
+    let scheme = scheme("large-page");
+    let (data, clean) = written(&scheme);
+    let of = |other: &[u8]| {
+        let [first, other] = [&mut &clean[..], &mut &*other].map(|pages| Dump { pages, apart: None });
+        displacement(&geometry(), first, other).unwrap()
+    };
+    let large = Scheme::new(
+        PageGeometry::new(4096, 128, Some(4)).unwrap(),
+        "bch4/512".parse().unwrap(),
+        Layout::named("large-page").unwrap(),
+    );
+    let mut in_large = Vec::new();
+    encode(&large.unwrap(), Form::WithOob, &mut &data[..], &mut in_large, &mut |_| ()).unwrap();
+    let shifted = [&[0; 100][..], &clean].concat();
+    let missing = [&clean[..2112 * 10], &clean[2112 * 11..]].concat();
+    assert_eq!(of(&worn(&clean, 3, 2)), None);
+    assert_eq!(of(&data), Some(Displacement::WithoutOob));
+    assert_eq!(of(&shifted), Some(Displacement::InFront(100)));
+    assert_eq!(of(&clean[64..]), Some(Displacement::FrontMissing(64)));
+    assert_eq!(of(&missing), Some(Displacement::Missing { page: 11, bytes: 2112 }));
+    assert_eq!(of(&in_large), Some(Displacement::OtherPages));
+    assert_eq!(of(&noise(7, clean.len())), None);
+    for other in [&data, &shifted, &missing, &in_large] {
+        let refused = merged(&under(&scheme), &[clean.clone(), other.clone()]).unwrap_err();
+        assert!(matches!(refused, EccError::OtherChip { dump: 2, other: 1, .. }), "{refused}");
+    }
+    let refused = merged(&under(&scheme), &[in_large.clone(), worn(&clean, 3, 2)]).unwrap_err();
+    assert!(matches!(refused, EccError::OtherChip { dump: 1, other: 2, .. }), "{refused}");
+    let refused = merged(&under(&scheme), &[missing, clean.clone(), clean]).unwrap_err();
+    assert!(matches!(refused, EccError::OtherChip { dump: 1, other: 2, .. }), "{refused}");
+}
+
+/// A merge of one dump counts the steps of a decoding, also in an erased page with many wrong bits in one step. A dump with other bytes in the OOB is
+/// refused where its code corrects nearly nothing.
+#[test]
+fn a_merge_counts_as_a_decoding_and_needs_the_oob() {
+    let scheme = scheme("large-page");
+    let (_, mut dump) = written(&scheme);
+    dump[2112 * 3 + 600..2112 * 3 + 606].fill(0xFE);
+    let (report, _) = merged(&under(&scheme), std::slice::from_ref(&dump)).unwrap();
+    let pages = Dump { pages: &mut &dump[..], apart: None };
+    let decoded = decode(&scheme, pages, None, DecodeOptions::default(), &mut |_| ()).unwrap();
+    assert_eq!(
+        (report.steps.total, report.steps.uncorrectable),
+        (decoded.steps.total, decoded.steps.uncorrectable)
+    );
+    assert_eq!(report.steps.uncorrectable, 1);
+    let mut other = dump.clone();
+    other
+        .chunks_exact_mut(2112)
+        .zip(0..)
+        .for_each(|(page, seed)| page[2050..].copy_from_slice(&noise(seed, 62)));
+    let (report, _) = merged(&under(&scheme), &[dump, other]).unwrap();
+    let refused = report.require_oob(2).unwrap_err();
+    assert!(report.require_oob(1).is_ok(), "{report:?}");
+    assert!(matches!(refused, EccError::OtherOob { dump: 2, other: 1, .. }), "{refused}");
 }
 
 /// A dump whose ECC bytes are in another layout is refused by name, and a worn dump of the same layout is not.

@@ -6,6 +6,7 @@ use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;
 use crate::outputs::OutputFile;
 use floatgate_config::{Library, Override};
+use floatgate_host::open::open_input;
 use floatgate_lab::card::replay::{Replay, ThinkTime, prepare, replay};
 use floatgate_lab::card::serve::NewCard;
 use floatgate_lab::card::shipped::{CardRequests, ShippedTrace, find};
@@ -15,7 +16,6 @@ use floatgate_lab::progress::Progress;
 use floatgate_lab::report::ResultKind;
 use floatgate_lab::study::options::State;
 use floatgate_lab::{Error, plot};
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -155,7 +155,7 @@ fn read(path: &Path) -> Result<Requests, Failure> {
     let unknown = "name a CSV of `serve --record`, fio's iolog, blkparse's text, blktrace's binary, or MSR Cambridge's CSV";
     let from: Box<dyn BufRead> = match path.to_str() {
         Some("-") => Box::new(BufReader::new(std::io::stdin())),
-        _ => Box::new(BufReader::new(File::open(path).map_err(failed)?)),
+        _ => Box::new(BufReader::new(open_input(path).map_err(failed)?)),
     };
     let reader = Reader::new(from).map_err(|error| Failure::new(format!("{name}: {error}"), unknown))?;
     Ok(Box::new(reader))

@@ -303,6 +303,17 @@ impl<'a> Finder<'a> {
     }
 }
 
+impl Checked {
+    /// Size of a page with its OOB, and number of bytes in front of the first page, if no code fits and the contents do not begin with a page.
+    fn shifted(&self) -> Option<(u64, u64)> {
+        let is_open = self.detection.as_ref().is_some_and(|detection| detection.found().is_none());
+        let (page, oob, _) = self.dump.as_ref().filter(|_| is_open)?.shape()?;
+        let page = u64::from(page) + u64::from(oob);
+        let rest = self.dump.as_ref()?.offset?.checked_rem(page)?;
+        (rest > 0).then_some((page, rest))
+    }
+}
+
 impl Concluded for Checked {
     /// Names of the codes that fit, and the wrong bits that they cannot correct.
     fn conclusion(&self) -> String {
@@ -325,7 +336,10 @@ impl Concluded for Checked {
                 }
                 (None, Some(dump)) if dump.kind == Kind::Erased => "This dump is erased.".to_owned(),
                 (None, Some(dump)) if dump.kind == Kind::Empty => "This file is empty.".to_owned(),
-                (None, _) => "No code fits this dump.".to_owned(),
+                (None, _) => match self.shifted() {
+                    Some((_, rest)) => format!("No code fits this dump: its pages begin at byte {rest}."),
+                    None => "No code fits this dump.".to_owned(),
+                },
             },
             [only] => format!("{}{open}", only.conclusion()),
             several => {
@@ -350,6 +364,12 @@ pub(super) fn text(checked: &Checked) -> String {
     let kind = checked.dump.as_ref().map(|dump| dump.kind);
     let mut lines: Vec<String> = checked.dump.iter().map(ToString::to_string).collect();
     lines.extend(checked.detection.iter().map(|detection| show::detected(detection, kind)));
+    lines.extend(checked.shifted().map(|(page, rest)| {
+        format!(
+            "The pages of {page} bytes begin at byte {rest}. Cut off what is in front of them (`tail -c +{} DUMP > PAGES`), and check the rest.",
+            rest + 1
+        )
+    }));
     if !checked.others.is_empty() {
         let sizes = checked.others.iter().map(|pages| format!("{} + {}", pages.page_bytes, pages.oob_bytes));
         let sizes: Vec<String> = sizes.collect();

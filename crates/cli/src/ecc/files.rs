@@ -2,6 +2,7 @@
 
 use crate::common::Failure;
 use crate::terminal::unless_quiet;
+use floatgate_host::open::open_input;
 use floatgate_host::output::is_stdout;
 use floatgate_image::dump_kind::DumpKind;
 use floatgate_image::ecc::{EccError, Transform, unpack};
@@ -25,7 +26,7 @@ impl Input {
             return Ok(Self { reader: Box::new(io::stdin()), bytes: None });
         }
         let (file, bytes) = Self::file(path)?;
-        Ok(Self { reader: Box::new(file), bytes })
+        Ok(Self { reader: file, bytes })
     }
 
     /// Opens a file with parts of a dump, in which each page has `page_bytes` bytes. A compressed or sparse file is
@@ -38,16 +39,21 @@ impl Input {
         Self::of_dump(path, file, bytes, page_bytes)
     }
 
-    fn of_dump(path: &Path, file: File, bytes: Option<u64>, page_bytes: u32) -> Result<Self, Failure> {
+    fn of_dump(
+        path: &Path,
+        file: Box<dyn Read>,
+        bytes: Option<u64>,
+        page_bytes: u32,
+    ) -> Result<Self, Failure> {
         if bytes.is_some_and(|bytes| page_bytes > 0 && bytes.is_multiple_of(page_bytes.into())) {
-            return Ok(Self { reader: Box::new(file), bytes });
+            return Ok(Self { reader: file, bytes });
         }
         Self::unpacked(path, file, bytes)
     }
 
     /// Opens a file. Returns its length as well, if it has one.
-    fn file(path: &Path) -> Result<(File, Option<u64>), Failure> {
-        let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+    fn file(path: &Path) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
+        let opened = open_input(path).and_then(|file| Ok((std::fs::metadata(path)?, file)));
         let (metadata, file) = opened.map_err(|error| unreadable(path, &error))?;
         if metadata.is_dir() {
             return Err(Failure::new(format!("{} is a folder", path.display()), "name a file"));
@@ -93,8 +99,7 @@ pub(super) fn kind_of(path: &Path) -> Result<Option<DumpKind>, Failure> {
 /// A file that can be read at any position. The data of a pipe, and the contents of a compressed file, are copied into
 /// a temporary file.
 pub(super) fn whole(path: &Path) -> Result<File, Failure> {
-    let input: Box<dyn Read> =
-        if is_stdout(path) { Box::new(io::stdin()) } else { Box::new(Input::file(path)?.0) };
+    let input: Box<dyn Read> = if is_stdout(path) { Box::new(io::stdin()) } else { Input::file(path)?.0 };
     let opened = unpack(input).and_then(|(mut reader, packings)| {
         if packings.is_empty() && !reads_once(path) {
             return File::open(path);
@@ -168,7 +173,7 @@ impl Source {
             Ok((file.metadata()?.len(), file))
         });
         let (bytes, file) = again.map_err(|error| unreadable(&self.path, &error))?;
-        Input::of_dump(&self.path, file, Some(bytes), self.page_bytes)
+        Input::of_dump(&self.path, Box::new(file), Some(bytes), self.page_bytes)
     }
 }
 
@@ -185,7 +190,7 @@ fn copy_to(path: &Path, file: &mut File) -> io::Result<()> {
     if is_stdout(path) {
         io::copy(&mut io::stdin().lock(), file)?;
     } else {
-        io::copy(&mut File::open(path)?, file)?;
+        io::copy(&mut open_input(path)?, file)?;
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 Each bit is decided by majority vote. If the code then cannot correct a step, the step is taken from a dump in which the code can correct it. Otherwise, bits on \
 which the dumps disagree are inverted. OUT has corrected pages with OOB; `ecc decode` removes the OOB.
 
-Dumps of other chips, and dumps whose ECC bytes are in another layout, are refused.
+Dumps of other chips, dumps whose ECC bytes are in another layout, and dumps that have the same bytes at other places are refused.
 
 Exit status 1: some data could not be corrected, and is written as voted.")]
 pub(super) struct Args {
@@ -94,16 +94,24 @@ pub(super) fn run(args: &Args) -> Outcome {
     let first = args.first()?;
     let report = match merged {
         Ok(report) => {
-            args.require_layouts((&geometry, &regions), &sources, &report.doubtful().collect::<Vec<_>>())?;
+            for dump in report.strays() {
+                args.require_places(&geometry, &sources, (dump, 1))?;
+            }
+            let doubtful: Vec<usize> = report.doubtful().collect();
+            args.require_layouts((&geometry, &regions), &sources, &doubtful)?;
+            for dump in doubtful {
+                let path = args.path(dump)?;
+                report.require_oob(dump).map_err(|error| files::failure(path, &error))?;
+            }
             report
         }
-        Err(error) => {
-            // Another layout makes pages of one chip different.
-            if let EccError::OtherChip { dump, .. } = error {
-                args.require_layouts((&geometry, &regions), &sources, &[dump])?;
-            }
-            return Err(files::failure_of((first, &args.output), &error));
+        // Another layout, and bytes at other places, make pages of one chip different.
+        Err(error @ EccError::OtherChip { dump, other, .. }) => {
+            args.require_layouts((&geometry, &regions), &sources, &[dump])?;
+            args.require_places(&geometry, &sources, (dump, other))?;
+            return Err(files::failure(args.path(dump)?, &error));
         }
+        Err(error) => return Err(files::failure_of((first, &args.output), &error)),
     };
     common::finish(output)?;
     let schemes = regions.iter().filter_map(|(pages, ecc)| {
@@ -192,6 +200,32 @@ impl Args {
         Ok(())
     }
 
+    /// File of a dump with this number, from 1.
+    fn path(&self, number: usize) -> Result<&Path, Failure> {
+        self.files.get(number.saturating_sub(1)).map_or_else(|| self.first(), |path| Ok(path))
+    }
+
+    /// Refuses a dump that has the bytes of another dump at other places.
+    fn require_places(
+        &self,
+        geometry: &PageGeometry,
+        sources: &[Source],
+        (dump, other): (usize, usize),
+    ) -> Result<(), Failure> {
+        let source = |number: usize| sources.get(number.saturating_sub(1));
+        let Some((odd, reference)) = source(dump).zip(source(other)) else { return Ok(()) };
+        let (mut odd, mut reference) = (odd.open()?, reference.open()?);
+        let [odd, reference] =
+            [&mut odd, &mut reference].map(|input| Dump { pages: &mut input.reader, apart: None });
+        let path = self.path(dump)?;
+        let how =
+            ecc::displacement(geometry, reference, odd).map_err(|error| files::failure(path, &error))?;
+        match how {
+            Some(how) => Err(files::failure(path, &EccError::Displaced { dump, other, how })),
+            None => Ok(()),
+        }
+    }
+
     /// Codes in the vote of all dumps.
     fn detect_in_vote(&self, geometry: &PageGeometry, sources: &[Source]) -> Result<Detection, Failure> {
         let first = self.first()?;
@@ -203,8 +237,13 @@ impl Args {
         let dumps = inputs.iter_mut().map(|input| Dump { pages: &mut input.reader, apart: None }).collect();
         let mut voted = tempfile::tempfile().map_err(failed)?;
         let none = Regions::one(RegionEcc::None);
-        let merged = ecc::merge(geometry, &none, dumps, &mut voted, &mut |_| ());
-        merged.map_err(|error| files::failure(first, &error))?;
+        match ecc::merge(geometry, &none, dumps, &mut voted, &mut |_| ()) {
+            Err(error @ EccError::OtherChip { dump, other, .. }) => {
+                self.require_places(geometry, sources, (dump, other))?;
+                return Err(files::failure(self.path(dump)?, &error));
+            }
+            merged => merged.map_err(|error| files::failure(first, &error))?,
+        };
         voted.rewind().map_err(failed)?;
         let sample = ecc::sample(geometry, Dump { pages: &mut voted, apart: None }, &mut |_| ());
         let sample = sample.map_err(|error| files::failure(first, &error))?;

@@ -15,6 +15,7 @@ use floatgate_image::map::map;
 use floatgate_lab::report::ResultKind;
 use floatgate_mtd::advice::Help as _;
 use indicatif::ProgressBar;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -76,6 +77,9 @@ pub(crate) struct Args {
 
 /// Largest number of losses that the text shows; JSON has all losses.
 const LINES: usize = 20;
+
+/// Number of paths that are printed with a cause that more paths have.
+const FILES: usize = 3;
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let to_stdout = args.target.as_os_str() == "-";
@@ -223,11 +227,25 @@ pub(super) fn print_losses(how: &str, losses: &[Loss]) {
         return;
     }
     terminal::print_note(&format!("{} {how}:", count(losses.len(), "thing")));
-    for loss in losses.iter().take(LINES) {
-        terminal::print_note(&format!("  {loss}"));
+    let mut of_cause: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    losses.iter().for_each(|loss| of_cause.entry(&loss.what).or_default().push(&loss.path));
+    let (mut said, mut lines) = (BTreeSet::new(), Vec::new());
+    for loss in losses {
+        match of_cause.get(loss.what.as_str()).map_or(&[][..], Vec::as_slice) {
+            // A cause that many files have is printed once.
+            paths if paths.len() > FILES => {
+                if said.insert(&loss.what) {
+                    let named = paths.iter().take(FILES).copied().collect::<Vec<_>>().join(", ");
+                    let more = paths.len() - FILES;
+                    lines.push(format!("  {}: {named} and {}", loss.what, count(more, "other path")));
+                }
+            }
+            _ => lines.push(format!("  {loss}")),
+        }
     }
-    if losses.len() > LINES {
-        terminal::print_note(&format!("  and {} more: --json lists all", losses.len() - LINES));
+    lines.iter().take(LINES).for_each(|line| terminal::print_note(line));
+    if lines.len() > LINES {
+        terminal::print_note(&format!("  and {} more: --json lists all", lines.len() - LINES));
     }
 }
 

@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use floatgate_files::{File, Metadata, metadata};
+use floatgate_host::open::open_input;
 use floatgate_media::jffs2::Endian;
 use floatgate_media::ubi::{VidHeader, VolumeFlags, VolumeType};
 use floatgate_media::ubifs::Superblock;
@@ -201,7 +202,7 @@ impl Source {
                 return Err(BuildError::Source { path: path.clone(), error });
             }
             Self::Tar(path) => {
-                let opened = File::open(path);
+                let opened = open_input(path);
                 let file = opened.map_err(|error| BuildError::Source { path: path.clone(), error })?;
                 let mut reader = std::io::BufReader::with_capacity(1 << 18, file);
                 tar::feed(&mut reader, path, &mut feeder)?;

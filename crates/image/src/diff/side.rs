@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use floatgate_files::{File, FileExt};
+use floatgate_files::FileExt;
+use floatgate_host::open::open_file;
 use floatgate_stack::ubifs::Behaviour;
 
 use super::super::build::{BuildError, Files, Source, files};
@@ -95,7 +96,7 @@ impl Side {
 
 fn is_tar(path: &Path) -> bool {
     let mut magic = [0; TAR_MAGIC.len()];
-    File::open(path).is_ok_and(|file| file.read_exact_at(&mut magic, TAR_MAGIC_AT).is_ok())
+    open_file(path, false).is_ok_and(|file| file.read_exact_at(&mut magic, TAR_MAGIC_AT).is_ok())
         && magic == TAR_MAGIC
 }
 

@@ -1,7 +1,9 @@
 //! Errors of an image.
 
 use super::layout::LayoutError;
+use crate::words::count;
 use floatgate_ecc::CodeError;
+use std::fmt;
 
 /// Reason for which an image cannot be encoded, decoded or checked.
 #[derive(Debug, thiserror::Error)]
@@ -39,17 +41,43 @@ pub enum EccError {
     },
     /// A dump to merge is of another chip.
     #[error(
-        "dump {dump} is not of the same chip as the first one, or the chip was written between them: only {alike} of {compared} pages with data are alike, and {agree:.1} % of their bits agree"
+        "dump {dump} is not of the same chip as dump {other}, or the chip was written between them: only {alike} of {compared} pages with data are alike, and {agree:.1} % of their bits agree"
     )]
     OtherChip {
         /// Number of the dump, from 1.
         dump: usize,
+        /// Number of the dump with which it is compared.
+        other: usize,
         /// Pages with data in both dumps.
         compared: u64,
         /// Those in which nearly all bits agree.
         alike: u64,
         /// Share of the bits of these pages that agree, in percent.
         agree: f64,
+    },
+    /// A dump to merge has the bytes of another dump at other places.
+    #[error("dump {dump} has the bytes of dump {other} at other places: {how}")]
+    Displaced {
+        /// Number of the dump, from 1.
+        dump: usize,
+        /// Number of the dump with which it is compared.
+        other: usize,
+        /// Difference of the places.
+        how: Displacement,
+    },
+    /// A dump to merge has other bytes in the OOB.
+    #[error(
+        "nearly no step of dump {dump} can be corrected: only {alike} of {compared} pages have the OOB of dump {other}"
+    )]
+    OtherOob {
+        /// Number of the dump, from 1.
+        dump: usize,
+        /// Number of the dump with which it is compared.
+        other: usize,
+        /// Pages with bytes in the OOB of a dump.
+        compared: u64,
+        /// Those in which nearly all bits agree.
+        alike: u64,
     },
     /// A dump to merge has its ECC bytes in another layout, or of another code.
     #[error("dump {dump} has {found}, and the dumps are merged under {expected}")]
@@ -144,4 +172,50 @@ pub enum EccError {
         /// Error of the operating system.
         error: std::io::Error,
     },
+}
+
+/// Difference between the places of the same bytes in two dumps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Displacement {
+    /// The pages are there without OOB.
+    WithoutOob,
+    /// Number of bytes before the first page.
+    InFront(u64),
+    /// Number of bytes that are missing at the beginning.
+    FrontMissing(u64),
+    /// Bytes are missing before a page.
+    Missing {
+        /// Number of the first page that was found at another place.
+        page: u64,
+        /// Number of missing bytes.
+        bytes: u64,
+    },
+    /// Other bytes are before a page.
+    Inserted {
+        /// Number of the first page that was found at another place.
+        page: u64,
+        /// Number of these bytes.
+        bytes: u64,
+    },
+    /// The distance changes from page to page.
+    OtherPages,
+}
+
+impl fmt::Display for Displacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WithoutOob => write!(f, "its pages are without OOB"),
+            Self::InFront(bytes) => write!(f, "it has {} in front of the first page", count(*bytes, "byte")),
+            Self::FrontMissing(bytes) => write!(f, "it lacks the first {}", count(*bytes, "byte")),
+            Self::Missing { page, bytes } => {
+                write!(f, "it lacks {} at or before page {page}", count(*bytes, "byte"))
+            }
+            Self::Inserted { page, bytes } => {
+                write!(f, "it has {} more at or before page {page}", count(*bytes, "byte"))
+            }
+            Self::OtherPages => {
+                write!(f, "its pages have other sizes, or their bytes are in another order")
+            }
+        }
+    }
 }

@@ -12,7 +12,7 @@
 use super::merge::Likeness;
 use super::{Detector, Dump, EccError, PageGeometry, sample};
 use crate::ImageError;
-use crate::dump_kind::SHAPES;
+use crate::pages::SHAPES;
 use floatgate_files::{File, FileExt};
 use floatgate_media::jffs2::{Body, Endian, Header};
 use floatgate_media::ubi::{EcHeader, ReadFlips, VidHeader};

@@ -28,6 +28,9 @@ const ERASED_BYTES_PER_ZERO: usize = 4;
 /// Zero bits of a byte from which it is data: single wrong bits seldom are in one byte.
 const DATA_ZEROS: u32 = 4;
 
+/// Least bytes of the OOB of a page, neither 00h nor FFh in both dumps, that tell whether the OOB is the same.
+const LEAST_OOB_BYTES: u32 = 16;
+
 /// Share of the bits of such bytes, in percent, from which pages are alike. Two reads of one page with one wrong bit in 50 agree on 96 %,
 /// random pages on 50 %, and pages of text on about 70 %.
 const ALIKE_PERCENT: u64 = 85;
@@ -59,6 +62,9 @@ pub struct MergeReport {
     pub rest_bytes: u64,
     /// Number of bytes written.
     pub written_bytes: u64,
+    /// Comparison of each dump with others; nothing for the first one.
+    #[serde(skip)]
+    compared: Vec<Compared>,
 }
 
 /// Pages that are erased in some dumps, and not in others.
@@ -110,6 +116,17 @@ pub struct MergedDump {
     pub uncorrectable_alone: u64,
 }
 
+/// Comparison of a dump with others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Compared {
+    /// Likeness of its pages to those of the first dump.
+    pages: Likeness,
+    /// Likeness to the second dump, of pages that are unlike those of the first one.
+    to_second: Likeness,
+    /// Likeness of its OOB to the OOB of the first dump.
+    oob: Likeness,
+}
+
 /// Merges dumps of one chip, pages with OOB, and writes pages with OOB. Pages that a shorter dump lacks are those of the others.
 ///
 /// # Errors
@@ -126,10 +143,13 @@ pub fn merge(
     }
     let mut inputs: Vec<(Pages<'_>, Chunk)> =
         dumps.into_iter().map(|dump| (Pages::new(geometry, 0, dump), Chunk::default())).collect();
-    let mut report = MergeReport { dumps: vec![MergedDump::default(); inputs.len()], ..Default::default() };
+    let mut report = MergeReport {
+        dumps: vec![MergedDump::default(); inputs.len()],
+        compared: vec![Compared::default(); inputs.len()],
+        ..Default::default()
+    };
     let mut writer = Writer::new(Some(out));
     let mut merged = Vec::new();
-    let mut likeness = vec![Likeness::default(); inputs.len()];
     loop {
         let mut most = 0;
         for ((pages, chunk), dump) in inputs.iter_mut().zip(&mut report.dumps) {
@@ -144,7 +164,7 @@ pub fn merge(
         }
         let read = inputs.iter().map(|(pages, chunk)| (pages.shape(), chunk)).collect();
         let work = Work { geometry, regions, read, first_page: report.pages };
-        work.compare(&mut likeness);
+        work.compare(&mut report.compared);
         let tallies = work.run(most, &mut merged);
         writer.write(&merged)?;
         report.pages += most as u64;
@@ -154,7 +174,7 @@ pub fn merge(
     if report.pages == 0 {
         return Err(inputs.first().map_or(EccError::Empty, |(pages, _)| pages.too_short()));
     }
-    likeness.iter().enumerate().try_for_each(|(at, likeness)| likeness.check(at + 1))?;
+    report.require_one_chip()?;
     report.written_bytes = writer.offset();
     Ok(report)
 }
@@ -191,7 +211,7 @@ pub fn require_layout(
 }
 
 /// Likeness of a dump and the first one, over their pages with data.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Likeness {
     pub(super) compared: u64,
     pub(super) alike: u64,
@@ -203,6 +223,11 @@ pub(super) struct Likeness {
 impl Likeness {
     /// Compares the bytes of a page that are not filled with 00h or FFh in both dumps.
     pub(super) fn page(one: &[u8], other: &[u8]) -> Self {
+        Self::of(one, other, LEAST_BYTES)
+    }
+
+    /// Compares as [`page`](Self::page) bytes of which at least `least` must tell something.
+    fn of(one: &[u8], other: &[u8], least: u32) -> Self {
         let is_fill = |byte: u8| byte == 0 || byte == 0xFF;
         let (mut bytes, mut differing) = (0, 0);
         for (one, other) in one.iter().zip(other).filter(|(one, other)| !is_fill(**one) || !is_fill(**other))
@@ -210,7 +235,7 @@ impl Likeness {
             bytes += 1;
             differing += (one ^ other).count_ones();
         }
-        if bytes < LEAST_BYTES {
+        if bytes < least {
             return Self::default();
         }
         let (bits, agreeing) = (u64::from(8 * bytes), u64::from(8 * bytes - differing));
@@ -224,14 +249,14 @@ impl Likeness {
         self.agreeing += more.agreeing;
     }
 
-    /// Refuses a dump of which most pages are different.
-    fn check(&self, dump: usize) -> Result<(), EccError> {
-        let Self { compared, alike, bits, agreeing } = *self;
-        if compared < LEAST_COMPARED || 2 * alike >= compared {
-            return Ok(());
-        }
-        let agree = 100.0 * agreeing as f64 / bits.max(1) as f64;
-        Err(EccError::OtherChip { dump, compared, alike, agree })
+    /// True if more than a quarter of the pages are different.
+    const fn is_unlike(&self) -> bool {
+        self.compared >= LEAST_COMPARED && 4 * self.alike < 3 * self.compared
+    }
+
+    /// Number of pages that are different.
+    const fn unlike(&self) -> u64 {
+        self.compared - self.alike
     }
 }
 
@@ -241,6 +266,52 @@ impl MergeReport {
         let is_doubtful = |dump: &&MergedDump| 2 * dump.uncorrectable_alone > self.steps.total;
         let numbered = (1..).zip(&self.dumps);
         numbered.filter(move |(_, dump)| is_doubtful(dump)).map(|(number, _)| number)
+    }
+
+    /// Numbers of the dumps with several pages that are not those of the first dump, which may stand at other places.
+    pub fn strays(&self) -> impl Iterator<Item = usize> {
+        let numbered = (1..).zip(&self.compared);
+        numbered.filter(|(_, dump)| dump.pages.unlike() >= LEAST_COMPARED).map(|(number, _)| number)
+    }
+
+    /// Refuses a dump of which nearly all steps are uncorrectable, and which has another OOB than the others. `dump` is its number, from 1.
+    ///
+    /// # Errors
+    /// [`EccError::OtherOob`].
+    pub fn require_oob(&self, dump: usize) -> Result<(), EccError> {
+        let at = dump.saturating_sub(1);
+        // What is compared with the first dump tells of the first one, too.
+        let other = usize::from(at == 0);
+        let is_lost = |at: usize| {
+            self.dumps.get(at).is_some_and(|one| 10 * one.uncorrectable_alone >= 9 * self.steps.total)
+        };
+        let oob = self.compared.get(at.max(other)).map(|compared| compared.oob);
+        match oob.filter(|oob| oob.is_unlike() && is_lost(at) && !is_lost(other)) {
+            Some(Likeness { compared, alike, .. }) => {
+                Err(EccError::OtherOob { dump, other: other + 1, compared, alike })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a dump of which many pages are not those of the others. It is the first one if the others are alike, or if it alone has nearly no
+    /// step that its code corrects.
+    fn require_one_chip(&self) -> Result<(), EccError> {
+        let unlike = || (1..).zip(&self.compared).filter(|(_, one)| one.pages.is_unlike());
+        let Some((at, odd)) = unlike().next() else { return Ok(()) };
+        let are_all = unlike().count() + 1 == self.dumps.len();
+        let others = self.compared.get(2..).unwrap_or_default();
+        let is_first = match self.dumps.as_slice() {
+            [first, second] => {
+                let total = self.steps.total;
+                10 * first.uncorrectable_alone >= 9 * total && 2 * second.uncorrectable_alone < total
+            }
+            _ => are_all && others.iter().all(|one| !one.to_second.is_unlike()),
+        };
+        let (dump, other) = if is_first { (1, 2) } else { (at, 1) };
+        let Likeness { compared, alike, bits, agreeing } = odd.pages;
+        let agree = 100.0 * agreeing as f64 / bits.max(1) as f64;
+        Err(EccError::OtherChip { dump, other, compared, alike, agree })
     }
 
     /// True when no step with data is uncorrectable and no byte was left over.
@@ -278,14 +349,27 @@ struct Work<'w> {
 }
 
 impl Work<'_> {
-    /// Compares the pages of each dump with those of the first one.
-    fn compare(&self, likeness: &mut [Likeness]) {
+    /// Compares the pages of each dump with those of the first one, and those that differ with the second one.
+    fn compare(&self, all: &mut [Compared]) {
         let Some(((shape, first), others)) = self.read.split_first() else { return };
-        for ((other_shape, other), likeness) in others.iter().zip(likeness.iter_mut().skip(1)) {
-            let pages = (0..first.pages.min(other.pages)).into_par_iter();
-            let compared =
-                pages.map(|at| Likeness::page(shape.page(first, at).0, other_shape.page(other, at).0));
-            compared.collect::<Vec<_>>().into_iter().for_each(|page| likeness.add(page));
+        let second = others.first();
+        for ((other_shape, other), own) in others.iter().zip(all.iter_mut().skip(1)) {
+            let compared = (0..first.pages.min(other.pages)).into_par_iter().map(|at| {
+                let ((one, one_oob), (data, oob)) = (shape.page(first, at), other_shape.page(other, at));
+                // A chip that does not answer reads FFh.
+                if is_worn_erased(one) || is_worn_erased(data) {
+                    return <(Likeness, Likeness, Likeness)>::default();
+                }
+                let likeness = Likeness::page(one, data);
+                let second = second.filter(|(_, second)| likeness.unlike() > 0 && at < second.pages);
+                let to_second = second.map(|(shape, second)| Likeness::page(shape.page(second, at).0, data));
+                (likeness, to_second.unwrap_or_default(), Likeness::of(one_oob, oob, LEAST_OOB_BYTES))
+            });
+            for (likeness, to_second, oob) in compared.collect::<Vec<_>>() {
+                own.pages.add(likeness);
+                own.to_second.add(to_second);
+                own.oob.add(oob);
+            }
         }
     }
 

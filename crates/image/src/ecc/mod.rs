@@ -7,6 +7,7 @@
 //! - [`mod@decode`]: pages with OOB in, corrected data out; what was found is a [`report::DecodeReport`].
 //! - [`mod@detect`]: which codes and layouts a dump was written with: the `codes` that are tried on a `sample`, each in a `trial`.
 //! - [`mod@merge`]: several dumps of one chip as one.
+//! - `displaced`: dumps with the bytes of another dump at other places.
 //! - [`mod@join`]: the dumps of two chips as one.
 //! - [`transform`]: dumps whose bytes or bits were exchanged.
 //! - [`mod@unpack`]: compressed and sparse files as the bytes that they hold.
@@ -21,6 +22,7 @@ mod codes;
 mod columns;
 pub mod decode;
 pub mod detect;
+mod displaced;
 pub mod encode;
 mod error;
 pub mod geometry;
@@ -42,9 +44,10 @@ pub mod unpack;
 
 pub use decode::{BadBlocks, DecodeOptions, decode, decode_regions, strip};
 pub use detect::{Detection, Detector, detect};
+pub use displaced::displacement;
 pub(crate) use encode::Encoder;
 pub use encode::{EncodeReport, Form, encode};
-pub use error::EccError;
+pub use error::{Displacement, EccError};
 pub use geometry::{Marker, PageGeometry};
 pub use layout::{Layout, LayoutError};
 pub use merge::{ErasedInSome, MergeReport, merge, require_layout};

@@ -35,12 +35,19 @@ pub(super) enum PageState {
     Data,
 }
 
-/// True if a raw page is erased, apart from as many bits per step as the code corrects.
+/// True if a raw page is erased, apart from as many bits per step as the code corrects. This is the rule of [`Corrector::correct`], so a merge counts
+/// the same steps as a check.
 pub(super) fn is_erased_raw(scheme: &Scheme, raw: &[u8]) -> bool {
     let (mut messages, mut ecc) = (Vec::new(), Vec::new());
     scheme.map().extract(raw, &mut messages, &mut ecc);
-    let most = scheme.code().strength().saturating_mul(scheme.steps());
-    check_erased(&mut messages, &mut ecc, &mut [], most).is_ok()
+    let most = scheme.code().strength();
+    if scheme.is_randomized() {
+        let most = most.saturating_mul(scheme.steps());
+        return check_erased(&mut messages, &mut ecc, &mut [], most).is_ok();
+    }
+    let mut results = vec![Ok(0); scheme.steps() as usize];
+    let mut steps = steps(scheme, &mut messages, &mut ecc, &mut results);
+    steps.all(|(message, ecc, _)| check_erased(message, ecc, &mut [], most).is_ok())
 }
 
 /// Corrector of pages, with memory for one page.

@@ -29,7 +29,8 @@ pub struct OneImage {
     /// True for a UBIFS without UBI.
     #[serde(skip)]
     pub bare: bool,
-    /// Message if the file ends within an eraseblock of a UBI device.
+    /// Message if the file ends within the image: within an eraseblock of a UBI device, a node of a JFFS2, a page of a YAFFS2, or before the end that a
+    /// superblock tells.
     pub cut: Option<String>,
     /// Damage, or the reason why the description is incomplete.
     pub damage: Option<String>,

@@ -32,6 +32,17 @@ impl Readable {
     }
 }
 
+/// The filesystems with a reader. None begins before the end of the part in front of it, as in a map.
+fn apart(parts: Vec<(u64, ProbeMatch)>) -> Vec<Readable> {
+    let mut end = 0;
+    let parts = parts.into_iter().map(|(at, found)| {
+        let before = found.before.min(at.saturating_sub(end));
+        end = at.saturating_add(found.len);
+        (at, ProbeMatch { before, ..found })
+    });
+    parts.filter_map(Readable::of).collect()
+}
+
 /// The filesystem with a reader that begins at a byte.
 pub(crate) fn readable_at(store: &dyn Store, at: u64) -> Option<Readable> {
     let budget = Cell::new(view::budget(store.size_bytes()));
@@ -93,8 +104,7 @@ pub(crate) fn readable(store: &dyn Store) -> Result<Vec<Readable>, ImageError> {
     if let Some(first) = first.filter(|first| first.len.saturating_add(BEHIND) >= store.size_bytes()) {
         return Ok(vec![first]);
     }
-    let parts = scan::parts(&view, levelled)?;
-    let mut found: Vec<Readable> = parts.into_iter().filter_map(Readable::of).collect();
+    let mut found = apart(scan::parts(&view, levelled)?);
     if found.first().is_none_or(|first| first.at > 0) {
         found.splice(0..0, remains_at(store, 0));
     }
@@ -119,7 +129,7 @@ pub(crate) fn readable_beside(
         .collect();
     all.extend(scan::wear_levelled(&view)?.into_iter().filter(|(at, found)| !overlaps(*at, found.len)));
     all.sort_by_key(|(at, _)| *at);
-    let found = scan::parts(&view, all)?.into_iter().filter_map(Readable::of);
+    let found = apart(scan::parts(&view, all)?).into_iter();
     Ok(found.filter(|found| !overlaps(found.at, found.len)).collect())
 }
 

@@ -138,8 +138,10 @@ fn candidates(searches: &[Search], chunk: &[u8], start: u64, cursor: u64) -> Vec
         }
     }
     for probe in PROBES {
-        let Begins::Head { step, test } = probe.begins else { continue };
-        for at in (0..chunk.len().min(CHUNK)).step_by(step) {
+        let Begins::Head { step, front, test } = probe.begins else { continue };
+        let len = chunk.len().min(CHUNK);
+        let front = if start == 0 { len.min(front) } else { 0 };
+        for at in (0..front).chain((front.next_multiple_of(step)..len).step_by(step)) {
             let head = &chunk[at..];
             let place = start + at as u64;
             if place >= cursor && test(head.get(..HEAD).unwrap_or(head)) {

@@ -235,10 +235,13 @@ impl Yaffs {
             self.objects.keys().copied().filter(|number| !matches!(*number, ROOT..=DELETED)).collect();
         let mut gone = BTreeMap::new();
         let (mut holes, mut files) = (0, 0);
-        for number in numbers {
+        let mut judged = BTreeSet::new();
+        for &number in &numbers {
             let is_gone = self.is_gone(number, &mut gone);
             if is_gone != Some(true) {
+                let losses = self.losses.len();
                 let missing = self.judge(number);
+                judged.extend((self.losses.len() > losses).then_some(number));
                 holes += missing;
                 files += u64::from(missing > 0);
             }
@@ -247,6 +250,17 @@ impl Yaffs {
                 Some(false) => self.enter(number, self.parent(number).unwrap_or(LOST)),
                 // Directories in a cycle are not reachable from the root.
                 None => self.enter(number, LOST),
+            }
+        }
+        for number in numbers {
+            let Some(header) = self.objects.get(&number).and_then(|object| object.header.as_ref()) else {
+                continue;
+            };
+            let target = header.equivalent;
+            let is_link = header.kind == ObjectKind::HardLink && judged.contains(&target);
+            if is_link && gone.get(&number) != Some(&Some(true)) {
+                let what = format!("{}: another name of {}, see there", self.path(number), self.path(target));
+                self.losses.push(what);
             }
         }
         if files > 0 {

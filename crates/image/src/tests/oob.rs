@@ -117,6 +117,17 @@ fn worn(image: &[u8], flips: usize) -> (Vec<u8>, Vec<usize>) {
     (dump, bad.to_vec())
 }
 
+/// A page that is missing in one of the first blocks does not lead to pages of sizes that no chip has.
+#[test]
+fn a_missing_page_does_not_change_the_sizes_of_pages() {
+    let dump = with_oob(&image(true));
+    for page in [70, 30] {
+        let bytes = [&dump[..page * FULL], &dump[(page + 1) * FULL..]].concat();
+        let pages = open(&bytes).corrected.map(|corrected| corrected.pages).unwrap();
+        assert_eq!((pages.page_bytes, pages.oob_bytes), (PAGE as u32, (FULL - PAGE) as u32), "{page}");
+    }
+}
+
 /// Bad blocks are neither free nor corrupted.
 #[test]
 fn bad_blocks_are_told() {

@@ -7,7 +7,7 @@ use floatgate_image::build::{
 };
 use floatgate_image::check::{CheckReport, Finding, Outcome, check};
 use floatgate_image::extract::{DirectoryTarget, ExtractLimits, Extractions};
-use floatgate_image::map::{Kind, map};
+use floatgate_image::map::{Checksum, Kind, map};
 use floatgate_image::{Access, Image, Selection};
 use floatgate_stack::fs::FileType;
 use floatgate_stack::ubifs::FormatOptions;
@@ -73,11 +73,63 @@ fn lost_pages_of_a_yaffs2_are_listed() {
         (tags, "1 chunk with damaged tags"),
         (header, "1 header damaged"),
         (cut, "/noise: 4 of its 10 pages missing"),
+        (sound[..8 * PAGE + 100].to_vec(), "it ends 2012 bytes before the end of a page"),
+        (sound[..8 * PAGE + 100].to_vec(), "files whose names were there cannot be named"),
     ] {
         let path = write(folder.path(), &bytes);
         let lost = losses(&path);
         assert!(lost.iter().any(|lost| lost.contains(words)), "{words}: {lost:?}");
         assert_eq!(checked(&path).outcome, Outcome::Damaged, "{words}");
+    }
+    let cut = Image::open_any(&write(folder.path(), &sound[..8 * PAGE + 100]), None).unwrap();
+    assert_eq!(map(&cut).unwrap().parts[0].checksum, Checksum::Truncated);
+    let info = floatgate_image::info::info(&cut).unwrap();
+    assert!(info.images.is_empty() || info.images[0].cut.is_some(), "{info}");
+}
+
+/// Each name of a damaged file is listed.
+#[test]
+fn names_of_a_damaged_yaffs2_file_are_listed() {
+    const PAGE: usize = 2112;
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    std::fs::create_dir_all(&root).unwrap();
+    std::fs::write(root.join("a"), noise(20_000)).unwrap();
+    std::fs::hard_link(root.join("a"), root.join("b")).unwrap();
+    let own = YaffsOptions { big_endian: false, oob_bytes: 64, tags_at: 2 };
+    built(folder.path(), (2048, 64), TreeOptions::Yaffs(own));
+    let whole = std::fs::read(folder.path().join("built")).unwrap();
+    // The header of the other name moves to the place of a page with data.
+    let at = whole.chunks(PAGE).rposition(|page| page[0] == 4).unwrap();
+    let header = whole[at * PAGE..(at + 1) * PAGE].to_vec();
+    let bytes = [&whole[..5 * PAGE], &header].concat();
+    let lost = losses(&write(folder.path(), &bytes));
+    assert!(lost.iter().any(|lost| lost == "/b: another name of /a, see there"), "{lost:?}");
+}
+
+/// Bytes in front of a YAFFS2 that are no multiple of anything do not hide it. Filesystems in a file do not overlap.
+#[test]
+fn a_shifted_yaffs2_is_found_and_two_parts_do_not_overlap() {
+    const PAGE: usize = 2112;
+    let folder = tempfile::tempdir().unwrap();
+    sample_tree(&folder.path().join("root"));
+    let own = YaffsOptions { big_endian: false, oob_bytes: 64, tags_at: 2 };
+    built(folder.path(), (2048, 64), TreeOptions::Yaffs(own));
+    let whole = std::fs::read(folder.path().join("built")).unwrap();
+    let shifted = [&noise(777)[..], &whole].concat();
+    let path = write(folder.path(), &shifted);
+    assert_eq!(Image::open(&path, Access::Read).unwrap().found[0].offset, 777);
+    assert_eq!(tree(&path)["text"].data, text());
+    // Less than a page is missing in the middle.
+    let parts = [&whole[..40 * PAGE], &whole[40 * PAGE + 1000..]].concat();
+    let path = write(folder.path(), &parts);
+    let image = Image::open(&path, Access::Read).unwrap();
+    let ends = image.found.iter().map(|found| found.offset + found.len);
+    let starts = image.found.iter().skip(1).map(|found| found.offset);
+    assert!(image.found.len() > 1 && ends.zip(starts).all(|(end, start)| end <= start), "{:?}", image.found);
+    for found in &image.found {
+        let selection = Selection { offset: Some(found.offset), ..Selection::default() };
+        assert!(Extractions::open(&image, &selection).is_ok(), "{found:?}");
     }
 }
 
@@ -179,6 +231,9 @@ fn a_cut_spiffs_is_damaged() {
         let path = write(folder.path(), &whole[..len]);
         let lost = losses(&path);
         assert!(lost[0].contains(&format!("{} of 65536 bytes are missing", 65_536 - len)), "{lost:?}");
+        assert!(lost[0].contains("cannot be named"), "{lost:?}");
+        let info = floatgate_image::info::info(&Image::open(&path, Access::Read).unwrap()).unwrap();
+        assert!(info.images[0].cut.is_some(), "{info}");
         assert_eq!(checked(&path).outcome, Outcome::Damaged, "{len}");
         let map = map(&Image::open_any(&path, None).unwrap()).unwrap();
         assert_eq!((map.parts[0].kind, map.damaged()), (Kind::Spiffs, 1), "{map:?}");

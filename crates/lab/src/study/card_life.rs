@@ -10,10 +10,10 @@ use crate::envelope::Origin;
 use crate::life::{DAYS_PER_YEAR, YEARS_MAX, in_units, terabytes};
 use crate::show::number::three;
 use floatgate_config::Override;
+use floatgate_host::open::open_input;
 use floatgate_mtd::words::grouped;
 use floatgate_sim::error::Error;
 use serde::Deserialize;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -282,7 +282,7 @@ fn requests(trace: &Path) -> Result<Vec<Request>, Error> {
         let help = "name a trace of fio, blktrace or MSR Cambridge, a CSV of floatgate, or an included trace";
         Error::request(error.to_string(), help).within(trace.display().to_string())
     };
-    let file = File::open(trace).map_err(|error| wrong(&error))?;
+    let file = open_input(trace).map_err(|error| wrong(&error))?;
     let reader = Reader::new(BufReader::new(file)).map_err(|error| wrong(&error))?;
     let requests: Result<Vec<Request>, _> = reader.take(REQUESTS_MAX + 1).collect();
     let requests = requests.map_err(|error| wrong(&error))?;

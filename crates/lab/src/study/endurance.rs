@@ -287,7 +287,7 @@ fn samples(file: &Path) -> Result<Vec<predict::Sample>, Error> {
         |why: &dyn std::fmt::Display| Error::request(format!("{}: {why}", file.display()), of_traces());
     let mut text = String::new();
     // One byte more than allowed is read, so that an endless file is refused like a large one.
-    let read = std::fs::File::open(file)
+    let read = floatgate_host::open::open_input(file)
         .and_then(|file| file.take(TRACE_BYTES_MAX + 1).read_to_string(&mut text))
         .map_err(|error| wrong(&error))?;
     if read as u64 > TRACE_BYTES_MAX {

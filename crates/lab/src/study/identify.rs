@@ -4,12 +4,12 @@ use super::report::{Cell, Section, Table};
 use super::{Context, Report, Study};
 use crate::envelope::{Concluded as _, Origin};
 use crate::identify::{Candidate, Device, Identified, NandSizes, identify};
+use floatgate_host::open::open_input;
 use floatgate_mtd::size::text as size;
 use floatgate_mtd::words::count;
 use floatgate_sim::error::Error;
 use serde::Deserialize;
 use serde_json::Value;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -86,7 +86,7 @@ fn input(what: &str) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let read = match what {
         "-" => io::stdin().lock().take(INPUT_MAX + 1).read_to_end(&mut bytes),
-        _ => File::open(path).and_then(|file| file.take(INPUT_MAX + 1).read_to_end(&mut bytes)),
+        _ => open_input(path).and_then(|file| file.take(INPUT_MAX + 1).read_to_end(&mut bytes)),
     };
     read.map_err(|error| Error::request(format!("{what}: {error}"), "name a file that can be read"))?;
     if bytes.len() as u64 > INPUT_MAX {

@@ -294,7 +294,7 @@ impl Layout {
     /// # Errors
     /// A file that cannot be read, or that holds no layout.
     pub fn open(path: &Path) -> Result<Self, LayoutError> {
-        let file = floatgate_files::File::open(path).map_err(LayoutError::File)?;
+        let file = floatgate_host::open::open_input(path).map_err(LayoutError::File)?;
         let mut text = String::new();
         let read = std::io::Read::read_to_string(&mut std::io::Read::take(file, MAX_FILE + 1), &mut text);
         if read.map_err(LayoutError::File)? as u64 > MAX_FILE {

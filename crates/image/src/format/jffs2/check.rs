@@ -9,6 +9,7 @@ use floatgate_stack::jffs2::{Counts, Damage, Fault, NAME_MAX, TARGET_MAX};
 use floatgate_stack::ubifs::Severity;
 
 use super::around::{around, overwritten};
+use super::cut::Cut;
 use super::mount::{FileJffs2, mount};
 use super::nodes::{Piece, pieces};
 use super::shape::Jffs2Shape;
@@ -19,7 +20,7 @@ use crate::help::commands::cuts_out;
 use crate::image::{Image, Origin};
 use crate::report::{CheckReport, Finding, ImageCheck, Layer, Loss, Structure, VolumeCheck};
 use crate::walk::{Refused, Walk, WalkError};
-use crate::words::{count, show_name, show_path};
+use crate::words::{BEHIND_CUT, count, show_name, show_path};
 
 /// Number of bytes of a file in one read.
 const PIECE: usize = 1 << 20;
@@ -81,6 +82,13 @@ pub(crate) fn check(
             format!("the nodes have the magic {OLD_MAGIC:#06x} of the first JFFS2 (2001), not {MAGIC:#06x}");
         report.add(Finding::new(Layer::Jffs2, Severity::Note, Structure::Filesystem, what, OLD));
     }
+    let cut = Cut::find(image, found, shape)?;
+    if let Some(cut) = &cut {
+        let what = cut.what();
+        let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, Structure::Image, what, BEHIND_CUT);
+        finding.offset = Some(origin.file_byte(found.len));
+        report.add(finding);
+    }
     for (at, what) in image.shifts(found) {
         let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, Structure::Eraseblock, what, SHIFTED);
         finding.offset = Some(at);
@@ -94,7 +102,8 @@ pub(crate) fn check(
             note_base(fs.counts(), report);
             note_around(image, found, shape, &fs, report)?;
             note_bad(image, found, shape, report)?;
-            Check::new(&mut fs, origin, report).run(&mut checked);
+            let cut = cut.map(|cut| cut.at);
+            Check { cut, ..Check::new(&mut fs, origin, report) }.run(&mut checked);
         }
         Err(ImageError::Jffs2(error)) => {
             let consequence = "Linux does not mount the filesystem";
@@ -285,6 +294,8 @@ pub(super) fn survey(fs: &mut FileJffs2, origin: &Origin) -> Survey {
 
 struct Check<'c> {
     fs: &'c mut FileJffs2,
+    /// Offset of the node in which the file ends.
+    cut: Option<u64>,
     /// Number of damages that were already reported.
     reported: usize,
     origin: &'c Origin,
@@ -301,6 +312,7 @@ impl<'c> Check<'c> {
     const fn new(fs: &'c mut FileJffs2, origin: &'c Origin, report: &'c mut CheckReport) -> Self {
         Self {
             fs,
+            cut: None,
             reported: 0,
             origin,
             report,
@@ -502,7 +514,8 @@ impl<'c> Check<'c> {
         let new: Vec<_> = self.fs.damaged_nodes()[self.reported..].to_vec();
         self.reported += new.len();
         for damage in new {
-            let is_torn = self.fs.is_torn(&damage);
+            // A power cut does not shorten a file.
+            let is_torn = self.fs.is_torn(&damage) && self.cut != Some(damage.at);
             let severity = if is_torn || damage.fault == Fault::Summary {
                 Severity::Recoverable
             } else {

@@ -1,6 +1,7 @@
 //! Files of a JFFS2 for an extraction, in their current or an earlier state.
 
 use super::around::{around, overwritten};
+use super::cut::Cut;
 use super::history::{self, Mounted};
 use super::mount::{FileJffs2, ReportedDamage, damage, losses, mount};
 use super::shape::Jffs2Shape;
@@ -12,6 +13,7 @@ use crate::format::location::ImageLocation;
 use crate::image::{Image, Origin};
 use crate::part::Part;
 use crate::report::{At, Loss};
+use crate::words::BEHIND_CUT;
 
 /// A mounted filesystem, with its offset in the file.
 pub(super) struct Files {
@@ -27,6 +29,9 @@ impl Files {
     pub(super) fn open(image: &Image, found: &ImageLocation, shape: &Jffs2Shape) -> Result<Self, ImageError> {
         let mut fs = mount(image.store()?, found, shape)?;
         let mut losses = losses(&mut fs, "have no node");
+        let cut = Cut::find(image, found, shape)?;
+        let cut = cut.map(|cut| Loss::new(&[], format!("JFFS2: {}: {BEHIND_CUT}", cut.what())));
+        losses.splice(0..0, cut);
         losses.extend(image.shift_losses(found));
         losses.extend(beside(image, found, shape, &fs)?);
         let mounted = Mounted { fs, losses, notes: Vec::new() };

@@ -2,6 +2,7 @@
 
 mod around;
 mod check;
+mod cut;
 pub(crate) mod detect;
 pub(crate) mod dump;
 mod extract;
@@ -23,6 +24,7 @@ pub(crate) mod write;
 use floatgate_stack::Volume;
 use floatgate_stack::ubifs::Behaviour;
 
+use self::cut::Cut;
 use self::extract::Files;
 use self::shape::Jffs2Shape;
 use self::write::{Extent, mount_in_place};
@@ -36,6 +38,7 @@ use crate::oob_store::CLEAN_MARKER_BYTES;
 use crate::report::{At, CheckReport, DumpTarget, Dumped, Layer, Revision};
 use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
+use crate::words::BEHIND_CUT;
 use crate::write_back::WriteBack;
 use floatgate_host::output::Output;
 
@@ -107,6 +110,7 @@ impl Format for Jffs2Shape {
     }
 
     fn info(&self, Chosen { image, found, .. }: Chosen<'_>, one: &mut OneImage) -> Result<(), ImageError> {
+        one.cut = Cut::find(image, found, self)?.map(|cut| cut.what());
         match mount::mount(image.store()?, found, self) {
             Ok(fs) => one.jffs2 = Some(info::jffs2_info(image, found, *self, fs)?),
             Err(error) => one.damage = Some(error.to_string()),
@@ -133,7 +137,12 @@ impl Format for Jffs2Shape {
         output: &Output,
         saved: &mut Saved,
     ) -> Result<Method, ImageError> {
-        repair::repair(image, (found, self), output.temporary(), saved).map(|()| Method::Mended)
+        let cut = Cut::find(image, found, self)?;
+        repair::repair(image, (found, self), output.temporary(), saved)?;
+        if let Some(cut) = cut {
+            saved.record_loss("/", format!("{}: {BEHIND_CUT}", cut.what()));
+        }
+        Ok(Method::Mended)
     }
 
     fn extraction(&self, Chosen { image, found, .. }: Chosen<'_>) -> Result<Box<dyn Extracting>, ImageError> {

@@ -1,6 +1,6 @@
 //! Mount of a JFFS2 in a file for reading, and the damage that the mount finds.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use floatgate_mtd::{FlashKind, Geometry, Instant};
 use floatgate_stack::fs::{FileSystem, FileType};
@@ -14,7 +14,7 @@ use crate::format::location::ImageLocation;
 use crate::image::Origin;
 use crate::report::Loss;
 use crate::walk::Walk;
-use crate::words::count;
+use crate::words::{count, show_path};
 
 /// A JFFS2 mounted from a file.
 pub(crate) type FileJffs2 = Jffs2<FileFlash>;
@@ -63,15 +63,22 @@ pub(crate) fn losses(fs: &mut FileJffs2, reason: &str) -> Vec<Loss> {
         losses.push(Loss::new(&[], format!("{nodes} of the other byte order or magic left out")));
     }
     let mut walk = Walk::new(fs.root());
-    let mut seen = BTreeSet::new();
+    // First name of each file that is not whole.
+    let mut seen: BTreeMap<u32, Option<Vec<Vec<u8>>>> = BTreeMap::new();
     while let Some(directory) = walk.next(fs) {
         let Ok(directory) = directory else { continue };
         for entry in directory.entries.into_iter().filter(|entry| entry.file_type == FileType::Regular) {
-            let gaps = if seen.insert(entry.inode) { fs.gaps(entry.inode) } else { continue };
             let path = [directory.path.as_slice(), &[entry.name]].concat();
-            let gaps = gaps.unwrap_or_default().into_iter();
+            if let Some(first) = seen.get(&entry.inode) {
+                let first =
+                    first.iter().map(|first| format!("another name of {}, see there", show_path(first)));
+                losses.extend(first.map(|what| Loss::new(&path, what)));
+                continue;
+            }
+            let gaps = fs.gaps(entry.inode).unwrap_or_default();
+            seen.insert(entry.inode, (!gaps.is_empty()).then(|| path.clone()));
             losses.extend(
-                gaps.map(|gap| {
+                gaps.into_iter().map(|gap| {
                     Loss::new(&path, format!("bytes {} to {} {reason}: zeros", gap.start, gap.end))
                 }),
             );

@@ -32,6 +32,7 @@ use crate::report::{
 };
 use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
+use crate::words::{BEHIND_CUT, count};
 use crate::write_back::WriteBack;
 use floatgate_host::output::Output;
 
@@ -116,7 +117,7 @@ impl TreeFiles {
     /// # Errors
     /// A damaged superblock, and features that the reader does not support.
     pub(crate) fn open(kind: Kind, store: Box<dyn Store>, place: (u64, u64)) -> Result<Self, ImageError> {
-        let missing = place.0.saturating_add(place.1).saturating_sub(store.size_bytes());
+        let cut = cut(kind, &*store, place);
         let damage = readable::damage_at(&*store, kind, place.0);
         let opened = match (readonly::open(kind, store, place), damage) {
             // Features in a damaged superblock may not be those of the filesystem.
@@ -127,12 +128,8 @@ impl TreeFiles {
         // The reader of ext reports which copy it has read instead.
         let damage = damage.filter(|_| kind != Kind::Ext || opened.found.losses.is_empty());
         opened.found.losses.splice(0..0, damage.map(|what| format!("{}: {what}", kind.name())));
-        if missing > 0 {
-            let name = kind.name();
-            opened.found.losses.insert(
-                0,
-                format!("{name}: the file is cut off: {missing} of {} bytes are missing", place.1),
-            );
+        if let Some(cut) = cut {
+            opened.found.losses.insert(0, format!("{}: {cut}: {BEHIND_CUT}", kind.name()));
         }
         Ok(Self { opened })
     }
@@ -211,6 +208,18 @@ impl TreeFiles {
         }
         (counted, bytes)
     }
+}
+
+/// Description of the missing end of a filesystem in a range of a store; `None` if nothing is missing.
+fn cut(kind: Kind, store: &dyn Store, (at, len): (u64, u64)) -> Option<String> {
+    let missing = at.saturating_add(len).checked_sub(store.size_bytes()).filter(|missing| *missing > 0)?;
+    Some(match kind {
+        // The size of the filesystem is unknown: only its last page is known to be longer.
+        Kind::Yaffs => {
+            format!("the file is cut: it ends {} before the end of a page", count(missing, "byte"))
+        }
+        _ => format!("the file is cut: {missing} of {len} bytes are missing"),
+    })
 }
 
 /// Adds damage of files to a report.
@@ -306,6 +315,7 @@ impl Format for TreeShape {
     fn info(&self, Chosen { image, found, .. }: Chosen<'_>, one: &mut OneImage) -> Result<(), ImageError> {
         let facts = readable::readable_facts(&*image.store()?, self.kind, found.offset)?;
         one.tree = Some(TreeInfo { kind: self.kind, facts });
+        one.cut = cut(self.kind, &*image.store()?, (found.offset, found.len));
         one.damage = readable::damage_at(&*image.store()?, self.kind, found.offset).map(ToOwned::to_owned);
         Ok(())
     }

@@ -12,7 +12,7 @@ use super::pages::{min_io_bytes, page_shapes, read_in_pages};
 use crate::ImageError;
 use crate::format::location::{Content, ImageLocation, UbiShape};
 use crate::format::ubi::search::Hits;
-use crate::pages::{FlashSizes, PageShape};
+use crate::pages::{FlashSizes, PageShape, SHAPES};
 
 /// Smallest and largest accepted size of an eraseblock, bytes of pages.
 const PEB_BYTES: std::ops::RangeInclusive<u64> = 512..=64 << 20;
@@ -37,6 +37,9 @@ const DISTANCES: usize = 4096;
 
 /// Number of headers that must be at multiples of a distance, for each missing header.
 const DENSE: u64 = 2;
+
+/// Number of equal distances between adjacent headers that are no coincidence.
+const OFTEN: u64 = 4;
 
 /// Largest number of consecutive PEBs without a header while the distance between PEBs is searched.
 const GAP: u64 = 64;
@@ -161,15 +164,31 @@ fn distance(hits: &[(u64, EcHeader)], same: &impl Fn(&EcHeader) -> bool, sizes: 
     let distances: BTreeSet<u64> =
         offsets.iter().map(|at| at - first).chain(between()).filter(is_block).collect();
     let mut steps = STEPS;
-    let explained = |distance| Some((explained(&offsets, distance, &mut steps)?, distance));
-    // Among equally good distances the largest is used, because half of it explains the same headers.
-    if let Some((_, distance)) = distances.into_iter().filter_map(explained).max() {
-        return Some(distance);
-    }
+    let is_usual =
+        |distance: u64| distance.is_power_of_two() || has_usual_pages(distance, data_offset, sizes);
     let mut counts = BTreeMap::new();
-    between().for_each(|distance| *counts.entry(distance).or_insert(0u32) += 1);
+    between().for_each(|distance| *counts.entry(distance).or_insert(0u64) += 1);
+    let explained =
+        |distance| Some((explained(&offsets, distance, &mut steps)?, is_usual(distance), distance));
+    // Among equally good distances one of usual pages is used, then the largest, because half of it explains the same headers.
+    if let Some((count, is_usual_one, distance)) = distances.into_iter().filter_map(explained).max() {
+        // Where bytes are missing between the first PEBs, a distance of unusual pages explains a few headers, and the true one nearly all others.
+        let others = counts.into_iter().filter(|(other, _)| !is_usual_one && is_usual(*other));
+        let other =
+            others.filter(|(_, often)| *often >= OFTEN.max(2 * count)).max_by_key(|(_, often)| *often);
+        return Some(other.map_or(distance, |(other, _)| other));
+    }
     let most = counts.values().copied().max()?;
     counts.into_iter().find(|&(_, count)| count == most).map(|(distance, _)| distance)
+}
+
+/// True if PEBs at this distance have pages and OOB as chips have them, or as the user states them.
+fn has_usual_pages(distance: u64, data_offset: u32, sizes: &FlashSizes) -> bool {
+    let is_usual = |shape: &PageShape| {
+        SHAPES.contains(&(shape.page_bytes, shape.oob_bytes))
+            || sizes.pages.oob_bytes == Some(shape.oob_bytes)
+    };
+    shapes(distance, data_offset, sizes).iter().any(is_usual)
 }
 
 /// Number of headers at multiples of a distance from the first header; `None` if too many are missing before the last

@@ -570,7 +570,7 @@ impl<V: Volume + 'static> Source for DamagedUbifs<V> {
                 attributes => Ok(attributes),
             },
             |state| {
-                let known = state.survey.tree().files.contains_key(&inode);
+                let known = inode == ROOT_INODE || state.survey.tree().files.contains_key(&inode);
                 let missing = Error::Invalid("it is damaged");
                 let mut attributes =
                     state.survey.attributes(inode).ok_or(if known { missing } else { Error::NotFound })?;

@@ -12,10 +12,12 @@ use crate::map::view::{Numbers, View};
 
 pub(super) const GPT: Probe =
     Probe { begins: Begins::Magic { at: 0, magics: &[b"EFI PART"], step: 512 }, probe: gpt };
-pub(super) const FAT: Probe = Probe { begins: Begins::Head { step: 512, test: begins_fat }, probe: fat };
+pub(super) const FAT: Probe =
+    Probe { begins: Begins::Head { step: 512, front: 0, test: begins_fat }, probe: fat };
 pub(super) const EXFAT: Probe =
     Probe { begins: Begins::Magic { at: 3, magics: &[b"EXFAT   "], step: 512 }, probe: exfat };
-pub(super) const MBR: Probe = Probe { begins: Begins::Head { step: 512, test: begins_mbr }, probe: mbr };
+pub(super) const MBR: Probe =
+    Probe { begins: Begins::Head { step: 512, front: 0, test: begins_mbr }, probe: mbr };
 
 const SECTOR: u64 = 512;
 

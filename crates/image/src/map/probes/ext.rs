@@ -7,7 +7,7 @@ use crate::map::view::{Numbers, View, crc32c};
 /// Offset of the superblock.
 const SUPERBLOCK: usize = 1024;
 
-pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 512, test: begins }, probe };
+pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 512, front: 0, test: begins }, probe };
 
 const MAGIC: u16 = 0xEF53;
 

@@ -44,6 +44,8 @@ pub(crate) enum Begins {
     Head {
         /// The part begins at multiples of this.
         step: usize,
+        /// Number of bytes at the beginning of a dump in which the part may begin at any byte: something is in front of it.
+        front: usize,
         /// True for the first bytes of the format.
         test: fn(&[u8]) -> bool,
     },

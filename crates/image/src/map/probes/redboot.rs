@@ -5,7 +5,7 @@ use crate::map::partitions::Partition;
 use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 
-pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 4096, test: begins }, probe };
+pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 4096, front: 0, test: begins }, probe };
 
 /// Size of an entry, bytes.
 const ENTRY: usize = 256;

@@ -7,7 +7,7 @@ use super::{Begins, Probe};
 use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 
-pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 4096, test: begins }, probe };
+pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 4096, front: 0, test: begins }, probe };
 
 /// Lower 16 bits of the magic number, which is combined with the page size and, as an option, with the number of
 /// following blocks.

@@ -8,7 +8,7 @@ use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 use floatgate_media::crc;
 
-pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 512, test: begins }, probe };
+pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 512, front: 0, test: begins }, probe };
 
 /// Step of the sizes that are tried, bytes.
 const STEP: u64 = 256;

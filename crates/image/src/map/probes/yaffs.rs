@@ -5,7 +5,11 @@ use crate::map::probe_match::{Kind, ProbeMatch};
 use crate::map::view::{Numbers, View};
 use crate::yaffs::{self, Chunk, Shape};
 
-pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 32, test: yaffs::begins }, probe };
+/// Size of the largest range in front of a filesystem that is no multiple of a usual alignment, such as the header of a programmer, bytes.
+const FRONT: usize = 64 << 10;
+
+pub(super) const PROBE: Probe =
+    Probe { begins: Begins::Head { step: 32, front: FRONT, test: yaffs::begins }, probe };
 
 /// Distances between pages of a dump without tags: without OOB, and with the OOB of common chips.
 const STRIDES: [u64; 7] = [2048, 2112, 2176, 4096, 4224, 4320, 512];
@@ -33,6 +37,9 @@ fn with_tags(view: &View<'_>) -> Option<ProbeMatch> {
     let mut bytes = vec![0; usize::try_from(stride).ok()?];
     let (mut end, mut chunks, mut headers, mut broken) = (0, 0_u64, 0_u64, 0);
     for at in (0..view.len()).step_by(bytes.len()) {
+        if broken == 0 && is_cut(view, at, stride) {
+            end = at + stride;
+        }
         if broken > MAX_BROKEN || view.read(at, &mut bytes).is_none() {
             break;
         }
@@ -66,6 +73,13 @@ fn with_tags(view: &View<'_>) -> Option<ProbeMatch> {
         .text("byte_order", shape.order.name())
         .number("headers", headers);
     Some(if shape.has_ecc { found.sum_is(true) } else { found })
+}
+
+/// True if a range ends within a page that is not erased.
+fn is_cut(view: &View<'_>, at: u64, stride: u64) -> bool {
+    let rest = view.len() - at;
+    let bytes = (rest < stride).then(|| view.bytes(at, usize::try_from(rest).ok()?)).flatten();
+    bytes.is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0xFF))
 }
 
 /// Filesystem without tags. It ends where the data of a file does not follow its header.

@@ -179,6 +179,18 @@ pub(super) const DAMAGES: &[Damage] = &[
         root(image, BRANCHES_AT + 8, 0);
     }),
     clean("index-crc", "a wrong bit in the root of the index", |image| image.hit(image.root() + 40)),
+    clean(
+        "index-and-root-crc",
+        "a wrong bit in the root of the index, and in all inodes of the root and of a directory",
+        |image| {
+            let upper = image.number("/upper");
+            let inodes = image.nodes(0).into_iter();
+            let lost: Vec<usize> =
+                inodes.filter(|&at| [1, upper].contains(&image.key_at(at).inum())).collect();
+            lost.into_iter().for_each(|at| image.hit(at + 60));
+            image.hit(image.root() + 40);
+        },
+    ),
     clean("index-leaf-crc", "a wrong bit in an index node below the root", |image| {
         image.hit(image.below_root() + 40);
     }),

@@ -232,6 +232,49 @@ fn a_dump_that_ends_amid_a_node_is_read_up_to_there() {
     }
 }
 
+/// A file that ends within a node is cut, and one that ends after a node is not: `mkfs.jffs2` writes such files.
+#[test]
+fn a_file_that_ends_within_a_node_is_cut() {
+    let image = image(Endian::Little, false, 1);
+    let whole = unpadded(&image);
+    let (outcome, findings) = notes(whole);
+    assert_eq!((outcome, open(whole).found.len()), (Outcome::Clean, 1), "{findings:?}");
+    for less in [8, 30] {
+        let cut = &whole[..whole.len() - less];
+        let (outcome, findings) = notes(cut);
+        let is_told = |finding: &&Finding| finding.what.starts_with("the file is cut: it ends");
+        let told: Vec<&Finding> = findings.iter().filter(is_told).collect();
+        assert_eq!((outcome, told.len(), told[0].offset), (Outcome::Damaged, 1, Some(cut.len() as u64)));
+        assert!(told[0].consequence.contains("cannot be named"), "{findings:?}");
+        let (_, extracted) = read(cut, &any());
+        assert!(extracted.losses[0].what.contains("cannot be named"), "{:?}", extracted.losses);
+        let info = crate::info::info(&open(cut)).unwrap();
+        assert!(info.images[0].cut.is_some(), "{info}");
+        let map = crate::map::map(&open(cut)).unwrap();
+        assert_eq!(map.parts[0].checksum, crate::map::Checksum::Truncated, "{map:?}");
+    }
+}
+
+/// A file whose data are lost is listed under each of its names.
+#[test]
+fn each_name_of_a_damaged_file_is_listed() {
+    let geometry = nor(4, ERASE as u32);
+    let options = MountOptions { endian: Some(Endian::Little), ..MountOptions::default() };
+    let mounted = Jffs2::mount(flash(Vec::new(), &geometry), Instant::ZERO, &options);
+    let mut fs = mounted.unwrap_or_else(|(error, _)| panic!("{error}"));
+    let new = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+    let inode = fs.create(1, b"first", &new).unwrap();
+    let data = noise(9, 9000);
+    fs.write(inode, 0, &data).unwrap();
+    fs.link(inode, 1, b"second").unwrap();
+    let mut bytes = fs.unmount().unwrap_or_else(|(error, _)| panic!("{error}")).into_store();
+    let at = memchr::memmem::find(&bytes, &data[5000..5020]).unwrap();
+    bytes[at] ^= 1;
+    let (_, extracted) = read(&bytes, &any());
+    let of = |path: &str| extracted.losses.iter().filter(|loss| loss.path == path).count();
+    assert!(of("/first") > 0 && of("/second") == 1, "{:?}", extracted.losses);
+}
+
 #[test]
 fn a_dump_that_begins_amid_a_filesystem_is_read_from_there() {
     for (image, erase) in [

@@ -73,6 +73,18 @@ pub(crate) fn read_damaged(volume: &mut dyn Volume) -> Result<VolumeSuperblock> 
     layout(&found.superblock, found.volume).map(|_| found)
 }
 
+/// Reads a good superblock of a filesystem that was made for smaller pages than those of the volume. Its nodes are read in its own units.
+///
+/// # Errors
+/// The errors of [`read`], except for a minimal I/O unit that divides the unit of the volume.
+pub(crate) fn read_in_smaller_units(volume: &mut dyn Volume) -> Result<VolumeSuperblock> {
+    let (stored, geometry) = (read_node(volume)?, volume.geometry());
+    let (own, unit) = (stored.min_io_bytes, geometry.min_io_bytes);
+    let min_io_bytes = if (8..unit).contains(&own) && unit.is_multiple_of(own) { own } else { unit };
+    let found = found(&stored, VolumeGeometry { min_io_bytes, ..geometry }, true)?;
+    layout(&found.superblock, found.volume).map(|_| found)
+}
+
 /// Effective superblock on a volume.
 pub(crate) fn found(
     stored: &Superblock,

@@ -93,7 +93,7 @@ impl Survey<dyn Volume> {
         for (inode, from) in found.files {
             let known = self.tree.files.get(&inode).is_some_and(|file| file.inode.is_some());
             let lost = self.lost.iter().any(|lost| (lost.from..=lost.to).contains(&Key::inode(inode)));
-            if !known && (!lost || from.place.len == 0) {
+            if !known && (!lost || from.place.len == 0 && !from.has_parts()) {
                 // If the inode existed, the index would refer to it.
                 continue;
             }
@@ -211,17 +211,22 @@ impl Survey<dyn Volume> {
         self.tree.repair_inodes();
     }
 
-    /// Drops names from a search that have no inode, or exceed the inode's link count: they were deleted.
+    /// Drops names from a search that have no inode, or exceed the inode's link count: they were deleted. A directory
+    /// with names, or a file with data, of which only the inode is lost keeps its name.
     fn drop_outdated(&mut self) {
-        let alive: BTreeMap<u32, (u32, bool)> = self
-            .tree
-            .files
+        let files = &self.tree.files;
+        let alive: BTreeMap<u32, (u32, bool)> = files
             .iter()
             .filter_map(|(&inode, file)| Some((inode, (file.inode?.links, file.is_directory()))))
             .collect();
+        let without_inode: BTreeMap<u32, FileType> =
+            files.iter().filter_map(|(&inode, file)| Some((inode, file.type_by_parts()?))).collect();
+        let is_alive = |child: &Child| {
+            alive.contains_key(&child.inode) || without_inode.get(&child.inode) == Some(&child.file_type)
+        };
         let mut by_inode: BTreeMap<u32, Vec<Naming>> = BTreeMap::new();
         for (&directory, file) in &mut self.tree.files {
-            file.entries.retain(|_, child| !child.found_by_scan || alive.contains_key(&child.inode));
+            file.entries.retain(|_, child| !child.found_by_scan || is_alive(child));
             file.xattrs.retain(|_, child| !child.found_by_scan || alive.contains_key(&child.inode));
             for (name, child) in &file.entries {
                 let of = by_inode.entry(child.inode).or_default();
@@ -229,8 +234,11 @@ impl Survey<dyn Volume> {
             }
         }
         for (inode, mut names) in by_inode {
-            let Some(&(links, is_directory)) = alive.get(&inode) else { continue };
-            let most = if is_directory { 1 } else { links as usize };
+            let most = match (alive.get(&inode), without_inode.get(&inode)) {
+                (Some(&(_, true)), _) | (None, Some(FileType::Directory)) => 1,
+                (Some(&(links, false)), _) => links as usize,
+                (None, _) => continue,
+            };
             // Names in the index come first, then the newest ones.
             names.sort();
             let excess = names.len().saturating_sub(most);

@@ -98,7 +98,8 @@ pub(super) fn superblock_of(
         Problem::from_error(Severity::Damaged, Structure::Superblock, &error, NOT_MOUNTED)
             .at(SUPERBLOCK_LEB, 0),
     );
-    Ok(superblock::read_damaged(volume).ok().map(|found| (found, false)))
+    let found = superblock::read_in_smaller_units(volume).or_else(|_| superblock::read_damaged(volume));
+    Ok(found.ok().map(|found| (found, false)))
 }
 
 /// Reports values of a readable superblock that Linux rejects; returns false then. Reading tolerates sizes that are too

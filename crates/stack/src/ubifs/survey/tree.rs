@@ -80,6 +80,20 @@ impl File {
         self.inode.is_some_and(|inode| inode.is_xattr())
     }
 
+    /// True for a file with names or data.
+    pub(super) fn has_parts(&self) -> bool {
+        !self.entries.is_empty() || !self.blocks.is_empty()
+    }
+
+    /// Type of a file without an inode, according to its names or its data.
+    pub(super) fn type_by_parts(&self) -> Option<FileType> {
+        match self.inode {
+            Some(_) => None,
+            None if !self.entries.is_empty() => Some(FileType::Directory),
+            None => (!self.blocks.is_empty()).then_some(FileType::Regular),
+        }
+    }
+
     /// Offset in the file at which a block ends.
     fn block_end(block: u32, data: &DataBlock) -> u64 {
         u64::from(block) * u64::from(BLOCK_BYTES) + u64::from(data.size)
