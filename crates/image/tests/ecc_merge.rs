@@ -135,7 +135,8 @@ fn dumps_with_their_bytes_at_other_places_are_told() {
     let scheme = scheme("large-page");
     let (data, clean) = written(&scheme);
     let of = |other: &[u8]| {
-        let [first, other] = [&mut &clean[..], &mut &*other].map(|pages| Dump { pages, apart: None });
+        let (mut first, mut other) = (&clean[..], other);
+        let [first, other] = [&mut first, &mut other].map(|pages| Dump { pages, apart: None });
         displacement(&geometry(), first, other).unwrap()
     };
     let large = Scheme::new(

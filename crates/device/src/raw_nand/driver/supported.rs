@@ -22,10 +22,10 @@ impl SupportedModes {
         Self {
             continuous: continuous(info, bus, engine),
             cached_programs: when(info.program_cache, "the chip has no cached programs")
-                .and_then(|()| one_page),
+                .and(one_page),
             multi_plane: when(info.multi_plane && info.geometry.planes > 1, "the chip has one plane")
                 .and_then(|()| not_on_die(engine))
-                .and_then(|()| one_page),
+                .and(one_page),
         }
     }
 
