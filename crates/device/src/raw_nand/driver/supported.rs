@@ -21,8 +21,7 @@ impl SupportedModes {
         let one_page = when(!options.verify_writes, "driver.verify_writes verifies one page at a time");
         Self {
             continuous: continuous(info, bus, engine),
-            cached_programs: when(info.program_cache, "the chip has no cached programs")
-                .and(one_page),
+            cached_programs: when(info.program_cache, "the chip has no cached programs").and(one_page),
             multi_plane: when(info.multi_plane && info.geometry.planes > 1, "the chip has one plane")
                 .and_then(|()| not_on_die(engine))
                 .and(one_page),
