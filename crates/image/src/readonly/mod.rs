@@ -176,7 +176,7 @@ trait Tree: Send {
     }
 }
 
-/// What a reader has found while it opened a filesystem.
+/// Findings of a reader while it opened a filesystem.
 #[derive(Default)]
 pub(crate) struct Findings {
     /// Reasons for which files may be older than what Linux shows.
