@@ -124,7 +124,8 @@ fn dumps_of_different_chips_are_refused() {
     else {
         panic!("not of another chip")
     };
-    assert!(compared == PAGES as u64 && (49.0..51.0).contains(&agree), "{compared} {agree}");
+    // Two pages are erased in the first dump.
+    assert!(compared == PAGES as u64 - 2 && (49.0..51.0).contains(&agree), "{compared} {agree}");
     let worn = worn(&clean, 4, 80);
     assert!(merged(&under(&scheme), &[clean, worn]).is_ok());
 }
@@ -135,7 +136,8 @@ fn dumps_with_their_bytes_at_other_places_are_told() {
     let scheme = scheme("large-page");
     let (data, clean) = written(&scheme);
     let of = |other: &[u8]| {
-        let [first, other] = [&mut &clean[..], &mut &*other].map(|pages| Dump { pages, apart: None });
+        let (mut first, mut other) = (&clean[..], other);
+        let [first, other] = [&mut first, &mut other].map(|pages| Dump { pages, apart: None });
         displacement(&geometry(), first, other).unwrap()
     };
     let large = Scheme::new(

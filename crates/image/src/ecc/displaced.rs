@@ -32,6 +32,10 @@ struct Found {
     distance: i64,
 }
 
+/// Bytes at the beginning of dumps, and the most bits of them that differ where both begin alike.
+const BEGIN: usize = 64;
+const MOST_BEGIN_BITS: u32 = 20;
+
 /// Difference between the places of the same bytes in `reference` and in `other`; `None` where few bytes are the same, or all are at the same places.
 ///
 /// # Errors
@@ -72,10 +76,10 @@ fn of_bytes(geometry: &PageGeometry, first: &[u8], second: &[u8]) -> Option<Disp
     if found.len() < LEAST_FOUND || 4 * found.len() < tried {
         return None;
     }
-    kind(&found, page_bytes)
+    kind(&found, page_bytes, is_alike(first, second))
 }
 
-fn kind(found: &[Found], page_bytes: usize) -> Option<Displacement> {
+fn kind(found: &[Found], page_bytes: usize, begin_alike: bool) -> Option<Displacement> {
     let most = |count: usize| 10 * count >= 9 * found.len();
     let first = found.first()?;
     let is_packed = |one: &&Found| one.at == one.page * page_bytes + one.within;
@@ -85,9 +89,12 @@ fn kind(found: &[Found], page_bytes: usize) -> Option<Displacement> {
     let changes = || found.windows(2).filter(|pair| pair[0].distance != pair[1].distance);
     let number = changes().count();
     if number == 0 || most(found.iter().filter(|one| one.distance == first.distance).count()) && number > 1 {
-        let bytes = first.distance.unsigned_abs();
+        let (page, bytes) = (first.page as u64, first.distance.unsigned_abs());
         return match first.distance {
             0 => None,
+            // The first pages have nothing that tells their place.
+            1.. if begin_alike => Some(Displacement::Inserted { page, bytes }),
+            _ if begin_alike => Some(Displacement::Missing { page, bytes }),
             1.. => Some(Displacement::InFront(bytes)),
             _ => Some(Displacement::FrontMissing(bytes)),
         };
@@ -103,6 +110,13 @@ fn kind(found: &[Found], page_bytes: usize) -> Option<Displacement> {
     } else {
         Displacement::Inserted { page, bytes }
     })
+}
+
+/// True if both dumps begin with the same bytes, but for a few wrong bits.
+fn is_alike(first: &[u8], second: &[u8]) -> bool {
+    let pairs = first.iter().zip(second).take(BEGIN);
+    let differing: u32 = pairs.map(|(one, other)| (one ^ other).count_ones()).sum();
+    differing <= MOST_BEGIN_BITS
 }
 
 /// True of bytes that are not filled with a few values.

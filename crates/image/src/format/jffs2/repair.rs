@@ -20,6 +20,7 @@ use floatgate_stack::jffs2::{Damage, Fault, MountError};
 
 use super::around::tail;
 use super::check::{Gaps, NameFault, Survey, WrongName, survey};
+use super::cut::Cut;
 use super::index::{Fields, Index, Name, Versioned, possible};
 use super::mount::mount;
 use super::nodes::{Piece, pad, pieces};
@@ -103,6 +104,7 @@ pub(super) fn repair(
             _ => break,
         }
     }
+    fill_cut(image, &found, out)?;
     if was_guess
         && let [new] = image.open_like(out, Access::Read)?.found.as_slice()
         && !is_guess(new)
@@ -110,6 +112,17 @@ pub(super) fn repair(
         saved.told_erase_bytes = new.block_bytes();
     }
     Ok(())
+}
+
+/// Fills the remains of a node in which the repaired file still ends.
+fn fill_cut(image: &Image, found: &ImageLocation, out: &Path) -> Result<(), ImageError> {
+    let now = image.open_like(out, Access::Read)?;
+    let Some(new) = now.found.iter().find(|new| new.offset == found.offset) else { return Ok(()) };
+    let Content::Jffs2(shape) = &new.content else { return Ok(()) };
+    let Some(cut) = Cut::find(&now, new, shape)? else { return Ok(()) };
+    let mut rest = vec![0; usize::try_from(new.len - cut.at).unwrap_or(0)];
+    pad(&mut rest, shape.endian());
+    target(image, out)?.write_at(new.offset + cut.at, &rest).map_err(ImageError::Store)
 }
 
 /// Function that opens the file to repair.

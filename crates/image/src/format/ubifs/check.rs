@@ -68,6 +68,13 @@ pub(crate) fn check_volume<S: Store + 'static>(
         _ => Vec::new(),
     };
     checked.mounts &= misfits.iter().all(|finding| finding.severity != Outcome::Damaged);
+    // The survey may have reported the same fault of the superblock.
+    let is_new = |misfit: &Finding| {
+        findings.iter().all(|(finding, _)| {
+            finding.structure != misfit.structure || !misfit.what.ends_with(&finding.what)
+        })
+    };
+    let misfits: Vec<Finding> = misfits.into_iter().filter(is_new).collect();
     findings.extend(misfits.into_iter().map(|finding| (finding, Some((0, 0)))));
     for (finding, place) in &mut findings {
         finding.volume = name.as_ref().map(|ubi| ubi.name.clone());

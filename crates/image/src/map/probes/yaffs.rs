@@ -37,7 +37,7 @@ fn with_tags(view: &View<'_>) -> Option<ProbeMatch> {
     let mut bytes = vec![0; usize::try_from(stride).ok()?];
     let (mut end, mut chunks, mut headers, mut broken) = (0, 0_u64, 0_u64, 0);
     for at in (0..view.len()).step_by(bytes.len()) {
-        if broken == 0 && is_cut(view, at, stride) {
+        if end == at && is_cut(view, at, stride) {
             end = at + stride;
         }
         if broken > MAX_BROKEN || view.read(at, &mut bytes).is_none() {
