@@ -120,8 +120,8 @@ fn a_shifted_yaffs2_is_found_and_two_parts_do_not_overlap() {
     let path = write(folder.path(), &shifted);
     assert_eq!(Image::open(&path, Access::Read).unwrap().found[0].offset, 777);
     assert_eq!(tree(&path)["text"].data, text());
-    // Less than a page is missing in the middle.
-    let parts = [&whole[..40 * PAGE], &whole[40 * PAGE + 1000..]].concat();
+    // Half a page is missing in the middle.
+    let parts = [&whole[..40 * PAGE], &whole[40 * PAGE + 1024..]].concat();
     let path = write(folder.path(), &parts);
     let image = Image::open(&path, Access::Read).unwrap();
     let ends = image.found.iter().map(|found| found.offset + found.len);
