@@ -295,7 +295,7 @@ def test_advice_names_arguments_and_functions() -> None:
     assert refused.value.help == "choose blocks with `first_block`, `blocks`, `skip` and `secondary_block`"
     with pytest.raises(floatgate.Error) as refused:
         floatgate.speed("no-such-setup")
-    assert "`setups()` lists all" in str(refused.value.help)
+    assert "`setups()` and `parts()` list all" in str(refused.value.help)
 
 
 def test_nothing_to_measure_is_refused() -> None:
