@@ -115,7 +115,12 @@ class Browser:
             self.call("Input.dispatchKeyEvent", type=step, key=key, windowsVirtualKeyCode=code, **(text if step == "keyDown" else {}))
 
     def picture(self, path, full=True):
-        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=full)
+        more = {"captureBeyondViewport": full}
+        if full:
+            size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+            # Chromium's textures have at most 16384 pixels.
+            more["clip"] = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 16000), "scale": 1}
+        shot = self.call("Page.captureScreenshot", format="png", **more)
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def choose_file(self, selector, path):
