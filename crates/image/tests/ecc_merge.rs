@@ -130,7 +130,7 @@ fn dumps_of_different_chips_are_refused() {
     assert!(merged(&under(&scheme), &[clean, worn]).is_ok());
 }
 
-/// What makes pages of one chip different is told: missing OOB, shifts, missing pages, pages of another size. The odd dump is named, also the first one.
+/// The error states why pages of one chip differ: missing OOB, shifts, missing pages, other page sizes. It names the odd dump, even if it is the first.
 #[test]
 fn dumps_with_their_bytes_at_other_places_are_told() {
     let scheme = scheme("large-page");

@@ -7,17 +7,17 @@ use memchr::memmem::Finder;
 /// Bytes of a dump that are compared.
 const LOOKED_AT: usize = 64 << 20;
 
-/// Pages of which a piece is searched for, and the length of a piece: some wrong bits spoil few of the pieces.
+/// Number of pages from which a piece is searched for, and length of a piece in bytes. Wrong bits spoil only few short pieces.
 const PIECES: usize = 64;
 const PIECE: usize = 24;
 
-/// Least different bytes of a piece.
+/// Minimum number of different byte values in a piece.
 const LEAST_BYTES: usize = 12;
 
-/// Least pieces that must be found.
+/// Minimum number of pieces that must be found.
 const LEAST_FOUND: usize = 4;
 
-/// Most changes of the distance that missing and inserted bytes explain.
+/// Maximum number of changes of the distance that missing or inserted bytes explain.
 const MOST_CHANGES: usize = 4;
 
 /// A piece of a page that was found in the other dump.
@@ -32,7 +32,7 @@ struct Found {
     distance: i64,
 }
 
-/// Bytes at the beginning of dumps, and the most bits of them that differ where both begin alike.
+/// Number of bytes at the beginning of two dumps that are compared, and maximum number of different bits if they begin alike.
 const BEGIN: usize = 64;
 const MOST_BEGIN_BITS: u32 = 20;
 
@@ -67,7 +67,7 @@ fn of_bytes(geometry: &PageGeometry, first: &[u8], second: &[u8]) -> Option<Disp
             let finder = Finder::new(piece);
             let mut hits = finder.find_iter(second);
             let (at, again) = (hits.next()?, hits.next());
-            // A piece that is there twice tells no place.
+            // A piece that occurs twice has no unique place.
             let place = page * stride + within;
             let distance = i64::try_from(at).ok()? - i64::try_from(place).ok()?;
             again.is_none().then_some(Found { page, within, at, distance })

@@ -226,7 +226,7 @@ impl Likeness {
         Self::of(one, other, LEAST_BYTES)
     }
 
-    /// Compares as [`page`](Self::page) bytes of which at least `least` must tell something.
+    /// Compares bytes like [`page`](Self::page). At least `least` of them must have contents.
     fn of(one: &[u8], other: &[u8], least: u32) -> Self {
         let is_fill = |byte: u8| byte == 0 || byte == 0xFF;
         let (mut bytes, mut differing) = (0, 0);
